@@ -22,7 +22,7 @@ from tidegate.errors import ConfigError, RecordError
 from tidegate.row import Row
 from tidegate.types import Kind, TypeInformation, numbered
 
-__all__ = ["annotation", "field_names", "inserted", "row_type", "to_rows"]
+__all__ = ["annotation", "field_names", "inserted", "row_type", "row_values", "to_rows"]
 
 Convert = Callable[[Any], Any]
 
@@ -139,6 +139,15 @@ def inserted(schema: str, record: Any, names: tuple[str, ...]) -> list[Any]:
             f"{schema} cannot encode a DELETE or UPDATE_BEFORE row; got record {record!r:.80}; write to Kafka "
             "with upsert, or filter changes first"
         )
+    return row_values(schema, record, names)
+
+
+def row_values(schema: str, record: Any, names: tuple[str, ...]) -> list[Any]:
+    """The fields of a row, tuple or dictionary, in order.
+
+    Raises:
+        RecordError: it is not a row of these fields.
+    """
     if isinstance(record, (Row, tuple)) and len(record) == len(names):
         # Rows are as their type says by then; names a function gave them in another order count.
         return (

@@ -18,6 +18,7 @@ from tidegate.connectors.kafka.record_schema import (
     to_json as to_json,
 )
 from tidegate.connectors.kafka.serde import (
+    ChangeValues as ChangeValues,
     JsonValues as JsonValues,
     KafkaDeserializer as KafkaDeserializer,
     KafkaRecord as KafkaRecord,
@@ -39,6 +40,7 @@ from tidegate.connectors.kafka.source_builder import (
 )
 
 __all__ = [
+    "ChangeValues",
     "FlinkKafkaConsumer",
     "FlinkKafkaProducer",
     "JsonValues",

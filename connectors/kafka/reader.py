@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.connectors.kafka.letters import letter_of_message
 from tidegate.connectors.kafka.options import KafkaSourceOptions
-from tidegate.connectors.kafka.serde import KafkaDeserializer, Message
+from tidegate.connectors.kafka.serde import ChangeValues, KafkaDeserializer, Message
 from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
-from tidegate.elements import Batch, Idle, Origin
+from tidegate.elements import Batch, Idle, Origin, RowKind
 from tidegate.errors import ConfigError, MissingExtraError, RecordError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
@@ -207,28 +207,41 @@ class KafkaReader(SourceReader[KafkaSplit]):
             return None
         found: Batch | Unreadable | None
         try:
-            values = self._deserializer.values(messages)
+            found = self._decoded(split, messages, offsets)
         except Exception:
             found = self._one_by_one(split, messages)
-        else:
-            found = self._batch(split, messages, offsets, values)
         self._positions[place] = offsets[-1] + 1
         return found
 
+    def _decoded(self, split: KafkaSplit, messages: list[Message], offsets: Sequence[int]) -> Batch | None:
+        deserializer = self._deserializer
+        if not isinstance(deserializer, ChangeValues):
+            return self._batch(split, messages, offsets, deserializer.values(messages))
+        values, kinds, places = deserializer.changes(messages)
+        if not values:
+            return None
+        chosen = [messages[place] for place in places]
+        return self._batch(split, chosen, [offsets[place] for place in places], values, kinds)
+
     def _batch(
-        self, split: KafkaSplit, messages: list[Message], offsets: Sequence[int], values: list[Any]
+        self,
+        split: KafkaSplit,
+        messages: list[Message],
+        offsets: Sequence[int],
+        values: list[Any],
+        kinds: list[RowKind] | None = None,
     ) -> Batch:
         timestamps = [message.timestamp()[1] for message in messages] if self._options.timestamps else None
-        return Batch(values, timestamps, origin=Origin(split.id, offsets))
+        changed = kinds if kinds is not None and any(kinds) else None
+        return Batch(values, timestamps, kinds=changed, origin=Origin(split.id, offsets))
 
     def _one_by_one(self, split: KafkaSplit, messages: list[Message]) -> Batch | Unreadable | None:
         """What can be read of the messages; what cannot is treated as `on_error` says."""
         good: list[Message] = []
-        values: list[Any] = []
         bad: list[tuple[Message, Exception]] = []
         for message in messages:
             try:
-                values += self._deserializer.values([message])
+                self._deserializer.values([message])
                 good.append(message)
             except (ConfigError, MissingExtraError, UnavailableError):
                 raise  # no fault of the message
@@ -236,7 +249,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
                 if self._options.on_error == "fail":
                     raise _unreadable(split.place, message, error) from error
                 bad.append((message, error))
-        batch = self._batch(split, good, _offsets(good), values) if good else None
+        batch = self._decoded(split, good, _offsets(good)) if good else None
         if self._options.on_error == "skip":
             self.skipped += len(bad)
         if self._options.on_error == "skip" or not bad:

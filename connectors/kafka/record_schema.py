@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Self, TypeAlias
 
@@ -18,6 +19,7 @@ import msgspec
 
 from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.formats import SerializationSchema
+from tidegate.connectors.formats.changes import ChangeFormat
 from tidegate.connectors.kafka.letters import letter_headers
 from tidegate.elements import RowKind
 from tidegate.errors import ConfigError, RecordError, TidegateError
@@ -58,7 +60,7 @@ class KafkaRecordSerializationSchema:
 
     Args:
         topic: Where they go: a name, or a function of the record.
-        value: Bytes of a value; None makes a tombstone.
+        value: Bytes of a value; None makes a tombstone. A `ChangeFormat` writes changes of all kinds.
         key: Bytes of a key; messages with equal keys go to one partition.
         headers: What else to say.
         partition: A partition by number; without one the key decides, or chance.
@@ -71,7 +73,7 @@ class KafkaRecordSerializationSchema:
     """
 
     topic: str | Callable[[Any], str]
-    value: ToBytes = to_json
+    value: ToBytes | ChangeFormat = to_json
     key: ToBytes | None = None
     headers: Callable[[Any], Headers] | None = None
     partition: Callable[[Any], int] | None = None
@@ -84,6 +86,11 @@ class KafkaRecordSerializationSchema:
         if self.upsert and self.key is None:
             raise ConfigError(
                 "kafka sink with upsert has no key; set the key by which a later message replaces earlier ones"
+            )
+        if self.upsert and isinstance(self.value, ChangeFormat):
+            raise ConfigError(
+                f"kafka sink with upsert has the value format {type(self.value).__name__}, whose messages are changes; leave "
+                "out one of them"
             )
 
     @staticmethod
@@ -113,8 +120,20 @@ class KafkaRecordSerializationSchema:
         """The topic of all records if it is one."""
         return self.topic if isinstance(self.topic, str) else None
 
+    @property
+    def takes_changes(self) -> bool:
+        """Whether changes of all kinds can be written."""
+        return self.upsert or isinstance(self.value, ChangeFormat)
+
     def changer(self, largest: int) -> Callable[[Any, RowKind], Message | None]:
-        """The function that makes a message of a change: a tombstone for DELETE, none for UPDATE_BEFORE."""
+        """The function that makes a message of a change, if it `takes_changes`.
+
+        With upsert a DELETE is a tombstone, and an UPDATE_BEFORE is left out.
+        """
+        if isinstance(self.value, ChangeFormat):
+            encode = self.value.encode
+            encoders = {kind: replace(self, value=partial(encode, kind)).encoder(largest) for kind in RowKind}
+            return lambda record, kind: encoders[kind](record)
         insert, delete = self.encoder(largest), replace(self, value=_nothing).encoder(largest)
 
         def change(record: Any, kind: RowKind) -> Message | None:
@@ -205,7 +224,9 @@ class KafkaRecordSerializationSchemaBuilder:
         return KafkaRecordSerializationSchema(self._topic, self._value, self._key)
 
 
-def _function(to_bytes: ToBytes) -> Callable[[Any], bytes | None]:
+def _function(to_bytes: ToBytes | ChangeFormat) -> Callable[[Any], bytes | None]:
+    if isinstance(to_bytes, ChangeFormat):
+        return partial(to_bytes.encode, RowKind.INSERT)
     if to_bytes is to_json:
         return _JSON.encode  # the same without making an encoder for each record
     return to_bytes.serialize if isinstance(to_bytes, SerializationSchema) else to_bytes

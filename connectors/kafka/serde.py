@@ -12,16 +12,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from tidegate.changelog import ChangelogMode
 from tidegate.classes import register_class
 from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.formats import DeserializationSchema
+from tidegate.connectors.formats.changes import ChangeFormat
+from tidegate.elements import RowKind
 from tidegate.types import TypeInformation, Types, infer
 
 __all__ = [
+    "ChangeValues",
+    "Changes",
     "JsonValues",
     "KafkaDeserializer",
     "KafkaRecord",
@@ -61,6 +66,14 @@ class KafkaDeserializer(ABC):
     @abstractmethod
     def values(self, messages: Sequence[Message]) -> list[Any]:
         """A record for each message."""
+
+
+class Changes(NamedTuple):
+    """Changes of messages: rows, their kinds, and for each the number of its message."""
+
+    values: list[Any]
+    kinds: list[RowKind]
+    messages: list[int]
 
 
 class KafkaRecords(KafkaDeserializer):
@@ -157,3 +170,38 @@ class SchemaValues(KafkaDeserializer):
         """What the schema makes of each value."""
         read = self._schema.deserialize
         return [read(message.value()) for message in messages]
+
+
+class ChangeValues(KafkaDeserializer):
+    """Values as messages of changes, such as Debezium's; a message may hold several changes, or none.
+
+    Args:
+        format: Reads them.
+    """
+
+    def __init__(self, format: ChangeFormat) -> None:
+        self._format = format
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """The rows of the format."""
+        return self._format.produced_type
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """The kinds of the format."""
+        return self._format.changelog_mode
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """The rows of all changes."""
+        return self.changes(messages).values
+
+    def changes(self, messages: Sequence[Message]) -> Changes:
+        """The changes of all messages, in order."""
+        found = Changes([], [], [])
+        for number, message in enumerate(messages):
+            for kind, row in self._format.decode(message.value()):
+                found.values.append(row)
+                found.kinds.append(kind)
+                found.messages.append(number)
+        return found

@@ -83,8 +83,8 @@ class KafkaSink(Sink):
 
     @property
     def takes(self) -> RowKinds:
-        """All changes where the schema has upserts; otherwise those of rows, which are messages like others."""
-        return "any" if self.schema.upsert else "rows"
+        """All changes where the schema writes them; otherwise those of rows, which are messages like others."""
+        return "any" if self.schema.takes_changes else "rows"
 
     def taking_over(self) -> KafkaSink:
         """The same sink, which uses its prefix even though another pipeline claimed it."""
@@ -177,8 +177,8 @@ class PlainKafkaSink(Sink):
 
     @property
     def takes(self) -> RowKinds:
-        """All changes where the schema has upserts; otherwise those of rows, which are messages like others."""
-        return "any" if self.schema.upsert else "rows"
+        """All changes where the schema writes them; otherwise those of rows, which are messages like others."""
+        return "any" if self.schema.takes_changes else "rows"
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
         """Whether the brokers answer and accept the client, and the topics may be written."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from tidegate.changelog import ChangelogMode
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.base import all_splits
@@ -34,7 +35,7 @@ from tidegate.connectors.kafka.options import (
     client_settings,
 )
 from tidegate.connectors.kafka.reader import KafkaReader
-from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
+from tidegate.connectors.kafka.serde import ChangeValues, KafkaDeserializer, RawValues
 from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import (
     EnumeratorContext,
@@ -122,6 +123,16 @@ class KafkaSource(Source[KafkaSplit]):
     def produced_type(self) -> TypeInformation | None:
         """What the deserializer makes."""
         return self.deserializer.produced_type
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """Insertions, unless the deserializer reads changes."""
+        deserializer = self.deserializer
+        return (
+            deserializer.changelog_mode
+            if isinstance(deserializer, ChangeValues)
+            else ChangelogMode.insert_only()
+        )
 
     def with_options(self, options_of: OptionsOf) -> KafkaSource:
         """The same source, with settings for the options that the program leaves open."""

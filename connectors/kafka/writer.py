@@ -72,7 +72,7 @@ class Outlet:
         self._timed = schema.timestamps
         largest = int(settings.get("message.max.bytes", _LARGEST)) - _OVERHEAD
         self.refused = RefusedRecords(policy, context, largest)
-        change = schema.changer(largest) if schema.upsert else None
+        change = schema.changer(largest) if schema.takes_changes else None
         self.encode = self.refused.lenient(
             schema.encoder(largest) if change is None else lambda record: change(record, kind_of(record))
         )
