@@ -139,3 +139,4 @@ class Events(ChangeDeserializer):
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> list[tuple[Any, RowKind]]:
         """A TRUNCATE event."""
         return [(ChangeEvent(Op.TRUNCATE, table.id, None, None, *origin), RowKind.INSERT)]
+
