@@ -2,4 +2,24 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from tidegate.cdc.change import ChangeEvent as ChangeEvent, Op as Op, TableId as TableId
+from tidegate.cdc.debezium_records import DebeziumRecords as DebeziumRecords
+from tidegate.cdc.records import (
+    CapturedTable as CapturedTable,
+    ChangeDeserializer as ChangeDeserializer,
+    ChangeOrigin as ChangeOrigin,
+    Events as Events,
+    Rows as Rows,
+)
+
+__all__ = [
+    "CapturedTable",
+    "ChangeDeserializer",
+    "ChangeEvent",
+    "ChangeOrigin",
+    "DebeziumRecords",
+    "Events",
+    "Op",
+    "Rows",
+    "TableId",
+]

@@ -139,4 +139,3 @@ class Events(ChangeDeserializer):
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> list[tuple[Any, RowKind]]:
         """A TRUNCATE event."""
         return [(ChangeEvent(Op.TRUNCATE, table.id, None, None, *origin), RowKind.INSERT)]
-

@@ -158,7 +158,10 @@ class PostgresReader(SourceReader[PostgresSplit]):
         table: ReadTable = change.table.about
         transaction = change.transaction
         origin = ChangeOrigin(
-            (transaction.commit_lsn, change.number), _ms(transaction.committed_at), str(transaction.xid)
+            (transaction.commit_lsn, change.number),
+            _ms(transaction.committed_at),
+            str(transaction.xid),
+            {"connector": "postgresql", "lsn": transaction.commit_lsn},
         )
         if change.op is Op.TRUNCATE:
             return self._truncated(table, origin)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.cdc.postgres.enumerator import PostgresEnumerator
 from tidegate.cdc.postgres.options import PostgresOptions
@@ -25,6 +25,9 @@ from tidegate.components import OptionsOf
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import ConfigError
 from tidegate.options import filled
+
+if TYPE_CHECKING:
+    from tidegate.cdc.postgres.source_builder import PostgresSourceBuilder
 
 __all__ = ["PostgresSource"]
 
@@ -63,6 +66,13 @@ class PostgresSource(Source[PostgresSplit]):
         object.__setattr__(self, "tables", tuple(self.tables))
         if not self.publication:
             object.__setattr__(self, "publication", self.slot)
+
+    @staticmethod
+    def builder() -> PostgresSourceBuilder:
+        """A source in the making, under Flink CDC's names."""
+        from tidegate.cdc.postgres.source_builder import PostgresSourceBuilder
+
+        return PostgresSourceBuilder()
 
     @property
     def bounded(self) -> bool:  # type: ignore[override] # follows from the options
