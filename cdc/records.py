@@ -67,6 +67,11 @@ class ChangeDeserializer(ABC):
     def changelog_mode(self) -> ChangelogMode:
         """The kinds of its records."""
 
+    @property
+    def needs_before(self) -> bool:
+        """Whether the log must have all columns of the row before each update and deletion."""
+        return False
+
     @abstractmethod
     def loaded(self, table: CapturedTable, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
         """A record for each row of the first load."""

@@ -19,7 +19,7 @@ from tidegate.cdc.postgres.split import Chunk, Log, TableLayout
 from tidegate.cdc.postgres.tables import ReadTable, captured, column_decoders, columns_of
 from tidegate.cdc.postgres.types import TypeCatalog
 from tidegate.clock import Clock
-from tidegate.errors import UnavailableError
+from tidegate.errors import ConfigError, UnavailableError
 
 __all__ = ["Connections"]
 
@@ -39,6 +39,7 @@ class Connections:
         tables: Regular expressions for whole names, `schema.table`.
         options: How the source behaves.
         clock: For waiting.
+        needs_before: Whether the log must have the rows before updates and deletions.
     """
 
     def __init__(
@@ -48,7 +49,10 @@ class Connections:
         tables: Sequence[str],
         options: PostgresOptions,
         clock: Clock,
+        *,
+        needs_before: bool = False,
     ) -> None:
+        self._needs_before = needs_before
         self._connect = connect
         self._publication = publication
         self._tables = tables
@@ -75,6 +79,11 @@ class Connections:
         """A table of the log, if it is read."""
         if not any(re.fullmatch(each, f"{relation.schema}.{relation.table}") for each in self._tables):
             return None
+        if self._needs_before and relation.identity != "f":
+            raise ConfigError(
+                f"postgres table {relation.schema}.{relation.table} does not log the row before a change any more, which the "
+                "records need; set replica identity full"
+            )
         if any(oid not in self.types.types and oid >= _FIRST_OWN for _, oid, _ in columns_of(relation)):
             del self.types  # a type that was made after the catalog was read
         columns = columns_of(relation)

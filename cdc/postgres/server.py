@@ -48,6 +48,7 @@ class Server:
         publication: The publication; made at the first start if it does not exist.
         tables: Regular expressions for whole names, `schema.table`.
         options: How the source behaves.
+        needs_before: Whether the log must have the rows before updates and deletions.
     """
 
     def __init__(
@@ -57,11 +58,14 @@ class Server:
         publication: str,
         tables: Sequence[str],
         options: PostgresOptions,
+        *,
+        needs_before: bool = False,
     ) -> None:
         self._connect = connect
         self._slot, self._publication = slot, publication
         self._tables = tables
         self._options = options
+        self._needs_before = needs_before
         self._open: Session | None = None
 
     @property
@@ -184,6 +188,11 @@ class Server:
             self._refuse(
                 f"table {table.id} has no primary key, which its first load needs",
                 "add one, or set start to 'latest'",
+            )
+        if self._needs_before and table.identity != "f":
+            self._refuse(
+                f"table {table.id} does not log the row before a change, which the records need",
+                f"alter table {_quoted(table)} replica identity full, or read the changes as upserts",
             )
         if table.identity == "n":
             self._refuse(

@@ -94,14 +94,28 @@ class PostgresSource(Source[PostgresSplit]):
         """Plans the first load."""
         from tidegate.cdc.postgres.server import Server
 
-        server = Server(self.connect, self.slot, self.publication, self.tables, self.options)
+        server = Server(
+            self.connect,
+            self.slot,
+            self.publication,
+            self.tables,
+            self.options,
+            needs_before=self.deserializer.needs_before,
+        )
         return PostgresEnumerator(context, server, restored, follows=not self.bounded)
 
     def open_reader(self, context: ReaderContext) -> PostgresReader:
         """Reads chunks and the log."""
         from tidegate.cdc.postgres.connection import Connections
 
-        connections = Connections(self.connect, self.publication, self.tables, self.options, context.clock)
+        connections = Connections(
+            self.connect,
+            self.publication,
+            self.tables,
+            self.options,
+            context.clock,
+            needs_before=self.deserializer.needs_before,
+        )
         return PostgresReader(
             connections, self.deserializer, skip_truncate=self.options.on_truncate == "skip"
         )

@@ -46,7 +46,9 @@ def environment(tmp_path: Path) -> StreamExecutionEnvironment:
     return StreamExecutionEnvironment.get_execution_environment(settings)
 
 
-def read(kafka: KafkaService, topic: str, format: JsonChangeFormat, tmp_path: Path) -> list[tuple[str, int, str]]:
+def read(
+    kafka: KafkaService, topic: str, format: JsonChangeFormat, tmp_path: Path
+) -> list[tuple[str, int, str]]:
     source = KafkaSource(
         kafka.address,
         topics=(topic,),

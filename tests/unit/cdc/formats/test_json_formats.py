@@ -65,7 +65,10 @@ def test_updates_without_the_row_before_need_upsert() -> None:
 @pytest.mark.parametrize(
     ("envelope", "expected"),
     [
-        ({"type": "INSERT", "data": [{"id": "1", "name": "ada", "paid": "1.1"}, ADA]}, [("+I", OLD), ("+I", OLD)]),
+        (
+            {"type": "INSERT", "data": [{"id": "1", "name": "ada", "paid": "1.1"}, ADA]},
+            [("+I", OLD), ("+I", OLD)],
+        ),
         ({"type": "UPDATE", "data": [EVE], "old": [{"name": "ada"}]}, UPDATED),
         ({"type": "DELETE", "data": [ADA]}, [("-D", OLD)]),
         ({"type": "ALTER", "isDdl": True, "sql": "alter table users ..."}, []),
@@ -78,8 +81,12 @@ def test_messages_of_canal_are_kinds_of_rows(envelope: Any, expected: object) ->
 
 def test_canal_leaves_out_other_tables() -> None:
     format = CanalJson(USERS, database="shop", table="users.*")
-    assert changes(format, {"type": "DELETE", "database": "shop", "table": "users_1", "data": [ADA]}) == [("-D", OLD)]
-    assert changes(format, {"type": "DELETE", "database": "shop", "table": "orders", "data": [{"x": 1}]}) == []
+    assert changes(format, {"type": "DELETE", "database": "shop", "table": "users_1", "data": [ADA]}) == [
+        ("-D", OLD)
+    ]
+    assert (
+        changes(format, {"type": "DELETE", "database": "shop", "table": "orders", "data": [{"x": 1}]}) == []
+    )
     assert changes(format, {"type": "DELETE", "database": None, "table": "users", "data": [ADA]}) == []
 
 
@@ -98,7 +105,12 @@ def test_messages_of_maxwell_are_kinds_of_rows(envelope: Any, expected: object) 
     assert changes(MaxwellJson(USERS), envelope) == expected
 
 
-ALL: Sequence[JsonChangeFormat] = (DebeziumJson(USERS), CanalJson(USERS), MaxwellJson(USERS), ChangelogJson(USERS))
+ALL: Sequence[JsonChangeFormat] = (
+    DebeziumJson(USERS),
+    CanalJson(USERS),
+    MaxwellJson(USERS),
+    ChangelogJson(USERS),
+)
 IDS = [each.name for each in ALL]
 
 
@@ -115,7 +127,13 @@ def test_what_is_written_is_read_as_the_same_change(format: JsonChangeFormat, ki
 @pytest.mark.parametrize("format", ALL, ids=IDS)
 @pytest.mark.parametrize(
     "message",
-    [b"no json", b"{}", b"[]", b'{"op": "x", "type": "x", "data": [{}]}', b'{"op": "c", "after": {"id": "one"}}'],
+    [
+        b"no json",
+        b"{}",
+        b"[]",
+        b'{"op": "x", "type": "x", "data": [{}]}',
+        b'{"op": "c", "after": {"id": "one"}}',
+    ],
     ids=["text", "empty", "list", "unknown operation", "wrong type"],
 )
 def test_other_messages_are_refused(format: JsonChangeFormat, message: bytes) -> None:
@@ -125,4 +143,6 @@ def test_other_messages_are_refused(format: JsonChangeFormat, message: bytes) ->
 
 def test_decimals_keep_their_digits() -> None:
     message = b'{"op": "c", "after": {"id": 1, "name": "ada", "paid": 1.00000000000000000000001}}'
-    assert [row[2] for _, row in DebeziumJson(USERS).decode(message)] == [Decimal("1.00000000000000000000001")]
+    assert [row[2] for _, row in DebeziumJson(USERS).decode(message)] == [
+        Decimal("1.00000000000000000000001")
+    ]

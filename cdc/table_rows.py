@@ -1,0 +1,140 @@
+"""Rows of a table as the table layer has them: tuples of the declared columns and of the metadata that was asked for.
+
+Example:
+    >>> from tidegate.cdc.change import TableId
+    >>> users = CapturedTable(TableId("shop", "public", "users"), ("id", "name"), ("id",), (DataTypes.INT(), DataTypes.STRING()))
+    >>> rows = TableRows(("name",), (DataTypes.STRING(),), metadata=("table_name",))
+    >>> rows.loaded(users, [(1, "ada")])
+    [('ada', 'users')]
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidegate.cdc.records import CapturedTable, ChangeDeserializer, ChangeOrigin, RowsOfChange
+from tidegate.changelog import ChangelogMode
+from tidegate.elements import RowKind
+from tidegate.errors import ConfigError, RecordError
+from tidegate.logical_types import DataTypes, LogicalType
+from tidegate.type_values import row_converter
+from tidegate.unchanged import UNCHANGED
+
+__all__ = ["METADATA", "TableRows"]
+
+METADATA: Final[Mapping[str, LogicalType]] = {
+    "database_name": DataTypes.STRING().not_null(),
+    "schema_name": DataTypes.STRING().not_null(),
+    "table_name": DataTypes.STRING().not_null(),
+    "op_ts": DataTypes.TIMESTAMP_LTZ(3).not_null(),
+    "row_kind": DataTypes.STRING().not_null(),
+}
+"""What is known of a row besides its columns; `op_ts` is when it was committed, 1970 for rows of the first load."""
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@dataclass(frozen=True)
+class TableRows(ChangeDeserializer):
+    """Makes such rows. Several tables can be read as one if all have the columns.
+
+    Args:
+        columns: Names of columns, in order.
+        types: Their declared types. A value is converted without loss, or refused.
+        metadata: Keys of `METADATA`.
+        upsert: Whether an update is the row after it alone, and a deletion has its key columns only. Otherwise the log must have
+            all columns of the row before.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[LogicalType, ...]
+    metadata: tuple[str, ...] = ()
+    upsert: bool = False
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """Upsert has no -U."""
+        return ChangelogMode.upsert(key_only_deletes=True) if self.upsert else ChangelogMode.all()
+
+    @property
+    def needs_before(self) -> bool:
+        """Whether the log must have the row before each change."""
+        return not self.upsert
+
+    def loaded(self, table: CapturedTable, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Rows to insert.
+
+        Raises:
+            RecordError: a value is not of the declared type.
+        """
+        convert, extra = self._converter(table), self._extra(table, RowKind.INSERT, ChangeOrigin())
+        return [convert(row) + extra for row in rows]
+
+    def changed(
+        self, table: CapturedTable, rows: RowsOfChange, origin: ChangeOrigin
+    ) -> list[tuple[Any, RowKind]]:
+        """The rows with their kinds.
+
+        Raises:
+            RecordError: a value is not of the declared type, or the log does not have it.
+        """
+        convert = self._converter(table)
+        found: list[tuple[Any, RowKind]] = []
+        for kind, row in rows:
+            if self.upsert and kind is RowKind.UPDATE_BEFORE:
+                continue
+            values = self._key_of(table, row) if self.upsert and kind is RowKind.DELETE else convert(row)
+            found.append((values + self._extra(table, kind, origin), kind))
+        return found
+
+    def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> None:
+        """No row represents it."""
+
+    def _converter(self, table: CapturedTable) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        places = self._places(table)
+        convert = row_converter(self.columns, self.types)
+
+        def converted(row: tuple[Any, ...]) -> tuple[Any, ...]:
+            values = tuple([row[place] for place in places])
+            if UNCHANGED in values:
+                raise RecordError(
+                    f"table {table.id}: the log does not have column {self.columns[values.index(UNCHANGED)]!r}, which an update "
+                    f"left as it was; set replica identity FULL for the table"
+                )
+            made: tuple[Any, ...] = convert(values)
+            return made
+
+        return converted
+
+    def _key_of(self, table: CapturedTable, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The declared columns of a row of which only the key counts."""
+        places = self._places(table)
+        return tuple(
+            [
+                row[place] if name in table.key else None
+                for name, place in zip(self.columns, places, strict=True)
+            ]
+        )
+
+    def _places(self, table: CapturedTable) -> list[int]:
+        missing = [name for name in self.columns if name not in table.columns]
+        if missing:
+            raise ConfigError(
+                f"table {table.id} has no column {missing[0]!r}; expected one of {', '.join(table.columns)}; correct the schema"
+            )
+        return [table.columns.index(name) for name in self.columns]
+
+    def _extra(self, table: CapturedTable, kind: RowKind, origin: ChangeOrigin) -> tuple[Any, ...]:
+        if not self.metadata:
+            return ()
+        known = {
+            "database_name": table.id.database,
+            "schema_name": table.id.schema,
+            "table_name": table.id.table,
+            "op_ts": _EPOCH + datetime.timedelta(milliseconds=origin.ts_ms or 0),
+            "row_kind": kind.short,
+        }
+        return tuple([known[key] for key in self.metadata])
