@@ -37,6 +37,7 @@ _SIZE: Final = struct.Struct("!I")
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _NEW, _KEY = b"NK"
 _ROWS: Final = frozenset(b"IUD")
+_DESCRIPTIONS: Final = frozenset(b"RY")
 _STREAM_STOP: Final = ord("E")
 _IN_MEMORY: Final = 16 << 20
 """Bytes of a transaction that arrives in parts; beyond it is written to a file."""
@@ -241,11 +242,11 @@ class _Parts:
         self._file.write(_SIZE.pack(len(payload)) + payload)
 
     def payloads(self) -> Iterator[bytes]:
-        """All that were not rolled back."""
+        """All that were not rolled back, and all descriptions, which the server does not repeat after a rollback."""
         self._file.seek(0)
         while size := self._file.read(_SIZE.size):
             payload = self._file.read(*_SIZE.unpack(size))
-            if _OID(payload, 1)[0] not in self.aborted:
+            if payload[0] in _DESCRIPTIONS or _OID(payload, 1)[0] not in self.aborted:
                 yield payload
 
     def close(self) -> None:
