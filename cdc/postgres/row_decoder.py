@@ -66,6 +66,7 @@ def row_decoder(table: str, columns: Sequence[ColumnDecoder]) -> RowDecoder:
         ]
         owners |= dict.fromkeys(range(len(lines) - 6, len(lines) + 1), column.name)
     lines += [
+        "        if at > len(data): raise ValueError('bytes are missing')",
         f"        return ({_tuple(columns)}), at",
         "    except Exception as error:",
         "        raise failure(error, data) from error",
