@@ -69,6 +69,10 @@ class LoadedTable:
         """Whether the rows that were read contain a change of a key: then it must be left out."""
         return self._views[bisect_left(self._bounds, key)].contains(transaction)
 
+    def seen_by(self, transaction: int) -> Iterator[bool]:
+        """For each chunk, whether its read has seen a transaction."""
+        return (view.contains(transaction) for view in self._views)
+
 
 class Decision(Enum):
     """What to do with a change of the log."""

@@ -37,7 +37,9 @@ _DATA: Final = ord("w")
 _HEADER: Final = 25
 """Bytes in front of the payload of a message of the log."""
 _KEEPALIVE: Final = struct.Struct("!QqB").unpack_from
-_OPTIONS: Final = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+_WITHOUT_LIMITS: Final = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+"""A chunk takes as long as the pipeline behind it; limits for other programs of the user must not end it."""
+_OPTIONS: Final = " ".join(f"-c {name}={value}" for name, value in {**SESSION, **_WITHOUT_LIMITS}.items())
 
 
 @contextmanager
@@ -60,7 +62,7 @@ class Session:
     def __init__(self, connect: Mapping[str, Any]) -> None:
         with translated_errors(f"connecting to {address(connect)}"):
             self.connection = psycopg.connect(
-                make_conninfo(**{"connect_timeout": 15, **connect, "options": _options(connect)}),
+                _conninfo(connect),
                 autocommit=True,
             )
 
@@ -82,6 +84,15 @@ class Session:
         """Run a statement."""
         with translated_errors("a statement"):
             self.connection.execute(query, arguments or None)
+
+    def lock(self, table: str) -> bool:
+        """Keep others from truncating or changing a table until the transaction ends; whether that is possible now."""
+        with translated_errors("locking a table"):
+            try:
+                self.connection.execute(f"lock table {table} in access share mode nowait")
+            except psycopg.errors.LockNotAvailable:
+                return False
+        return True
 
     def close(self) -> None:
         """Disconnect."""
@@ -172,9 +183,8 @@ class ReplicationStream:
             self._connection.finish()
 
     def _started(self, connect: Mapping[str, Any], start: int, options: Mapping[str, str]) -> pq.abc.PGconn:
-        own = {"connect_timeout": 15, **connect, "options": _options(connect), "replication": "database"}
-        own["application_name"] = self.application(self._slot)
-        connection = pq.PGconn.connect(make_conninfo(**own).encode())
+        own = {"replication": "database", "application_name": self.application(self._slot)}
+        connection = pq.PGconn.connect(_conninfo(connect, **own).encode())
         if connection.status != pq.ConnStatus.OK:
             reason = connection.get_error_message()
             connection.finish()
@@ -234,14 +244,12 @@ class CopyStream:
         self._ended = False
         try:
             self._session.execute("begin isolation level repeatable read read only")
-            self._session.execute(f"set transaction snapshot {literal(snapshot)}")
+            self._import(snapshot)
             self._connection = self._session.connection.pgconn
             self._connection.send_query(f"copy ({query}) to stdout".encode())
             result = self._connection.get_result()
             if result is None or result.status != pq.ExecStatus.COPY_OUT:
-                raise UnavailableError(
-                    f"postgres: reading a chunk failed: {self._connection.get_error_message()}"
-                )
+                raise self._failed(result)
             self._connection.nonblocking = 1
         except BaseException:
             self._session.close()
@@ -267,9 +275,7 @@ class CopyStream:
                     self._ended = True
                     result = self._connection.get_result()
                     if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
-                        raise UnavailableError(
-                            f"postgres: reading a chunk failed: {self._connection.get_error_message()}"
-                        )
+                        raise self._failed(result)
         return None if self._ended and not rows else rows
 
     def wait(self, timeout_s: float) -> bool:
@@ -280,6 +286,25 @@ class CopyStream:
         """Disconnect."""
         self._session.close()
 
+    def _import(self, snapshot: str) -> None:
+        try:
+            self._session.connection.execute(f"set transaction snapshot {literal(snapshot)}")
+        except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue) as error:
+            raise UnavailableError(
+                f"postgres: the snapshot of a chunk has ended ({str(error).strip()}); it is read in another one after a restart"
+            ) from error
+        except psycopg.Error as error:
+            raise _translated(error, "reading a chunk") from error
+
+    def _failed(self, result: pq.abc.PGresult | None) -> TidegateError:
+        state = result and result.error_field(pq.DiagnosticField.SQLSTATE)
+        text = f"postgres: reading a chunk failed: {self._connection.get_error_message().strip()}"
+        if state and state.startswith(_WRONG_QUERY):
+            return ConfigError(
+                f"{text}; if the table was changed while it was loaded, start with a first load"
+            )
+        return UnavailableError(text)
+
 
 def create_slot(connect: Mapping[str, Any], slot: str, timeout_s: float) -> tuple[int, TransactionView]:
     """Make a logical slot: where its log begins, and the transactions that came before.
@@ -288,14 +313,13 @@ def create_slot(connect: Mapping[str, Any], slot: str, timeout_s: float) -> tupl
         ConfigError: the name is taken, the server does not write a logical log, or the user may not.
         UnavailableError: it took too long; the server waits for transactions that are open.
     """
-    own = {"connect_timeout": 15, **connect, "options": _options(connect), "replication": "database"}
     with translated_errors(f"creating slot {slot!r}"):
-        connection = psycopg.connect(make_conninfo(**own), autocommit=True)
+        connection = psycopg.connect(_conninfo(connect, replication="database"), autocommit=True)
         canceller = threading.Timer(timeout_s, connection.cancel)
         canceller.start()
         try:
             cursor = psycopg.ClientCursor(connection)
-            cursor.execute(f"CREATE_REPLICATION_SLOT {identifier(slot)} LOGICAL pgoutput (SNAPSHOT 'export')")
+            _wait_for_slot(cursor, connect, slot, timeout_s)
             _, lsn, snapshot, _ = cursor.fetchone() or ()
             with Session(connect) as session:
                 session.execute("begin isolation level repeatable read read only")
@@ -307,14 +331,39 @@ def create_slot(connect: Mapping[str, Any], slot: str, timeout_s: float) -> tupl
     return parse_lsn(lsn), TransactionView.parse(view)
 
 
+def _wait_for_slot(
+    cursor: psycopg.Cursor[Any], connect: Mapping[str, Any], slot: str, timeout_s: float
+) -> None:
+    try:
+        cursor.execute(f"CREATE_REPLICATION_SLOT {identifier(slot)} LOGICAL pgoutput (SNAPSHOT 'export')")
+    except psycopg.errors.QueryCanceled as error:
+        with Session(connect) as session:
+            found = ", ".join(name for (name,) in session.rows(_OPEN_TRANSACTIONS))
+        raise UnavailableError(
+            f"postgres: slot {slot!r} was not made within {timeout_s:.0f} s, because the server first waits for all open "
+            f"transactions; got {found or 'none that this user can see'}; end them, or set connect_timeout higher"
+        ) from error
+
+
+_OPEN_TRANSACTIONS: Final = """
+    (select 'prepared transaction ' || quote_literal(gid) || ' of ' || owner from pg_prepared_xacts order by prepared limit 5)
+    union all (
+        select 'process ' || pid || ' of ' || usename from pg_stat_activity
+        where backend_xid is not null and pid <> pg_backend_pid() order by xact_start limit 5)
+"""
+
+
 def address(connect: Mapping[str, Any]) -> str:
     """The server and database that connection parameters name, without the login."""
     host, port = connect.get("host", "localhost"), connect.get("port", 5432)
     return f"{host}:{port}/{connect.get('dbname', connect.get('user', ''))}"
 
 
-def _options(connect: Mapping[str, Any]) -> str:
-    return f"{connect.get('options', '')} {_OPTIONS}".strip()
+def _conninfo(connect: Mapping[str, Any], **own: str) -> str:
+    options = f"{connect.get('options', '')} {_OPTIONS}".strip()
+    return make_conninfo(
+        **{"connect_timeout": 15, **connect, "client_encoding": "UTF8", "options": options, **own}
+    )
 
 
 def _translated(error: psycopg.Error, doing: str) -> TidegateError:
@@ -328,6 +377,8 @@ def _translated(error: psycopg.Error, doing: str) -> TidegateError:
     return UnavailableError(text)
 
 
+_WRONG_QUERY: Final = b"42"
+"""Class of the errors that another try does not mend: a name or a privilege is missing."""
 _LOGIN: Final = (
     "authentication failed",
     "does not exist",

@@ -19,11 +19,14 @@ _TABLES: Final = """
     where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
     order by 1, 2
 """
-_COLUMNS: Final = """
+_IS_KEY: Final = "case c.relreplident when 'i' then i.indisreplident else i.indisprimary end"
+"""The key of a table is what the log tells of rows that are deleted: its replica identity if that is an index."""
+_COLUMNS: Final = f"""
     select a.attrelid::int8, a.attname, a.atttypid::int8, a.atttypmod, a.attnotnull, a.attgenerated::text,
         coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0), coalesce(k.collname, '')
     from pg_catalog.pg_attribute a
-    left join pg_catalog.pg_index i on i.indrelid = a.attrelid and i.indisprimary
+    join pg_catalog.pg_class c on c.oid = a.attrelid
+    left join pg_catalog.pg_index i on i.indrelid = c.oid and {_IS_KEY}
     left join pg_catalog.pg_collation k on k.oid = a.attcollation
     where a.attrelid = any(%s::oid[]) and a.attnum > 0 and not a.attisdropped
     order by a.attrelid, a.attnum
@@ -40,9 +43,10 @@ _FIELDS: Final = """
     where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped order by attrelid, attnum
 """
 
-_KEY: Final = """
-    select a.attname from pg_catalog.pg_index i join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-    where i.indrelid = %s and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)
+_KEY: Final = f"""
+    select a.attname from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indrelid
+    join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+    where i.indrelid = %s and {_IS_KEY} order by array_position(i.indkey::int2[], a.attnum)
 """
 _PUBLISHED: Final = (
     "select schemaname, tablename, null, null from pg_catalog.pg_publication_tables where pubname = %s"
@@ -63,7 +67,7 @@ class PgColumn:
     not_null: bool
     generated: bool
     key: int
-    """Its place in the primary key from 1 on; 0 if it does not belong to it."""
+    """Its place in the key from 1 on; 0 if it does not belong to it."""
     collation: str
 
 
@@ -81,7 +85,7 @@ class PgTable:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the primary key, in its order."""
+        """The columns of the key, in its order: the primary key, or the index that is the replica identity."""
         return tuple(column.name for column in sorted(self.columns, key=lambda each: each.key) if column.key)
 
 
@@ -100,7 +104,7 @@ def read_tables(session: Session, database: str) -> list[PgTable]:
 
 
 def read_key(session: Session, relation: int) -> tuple[str, ...]:
-    """The columns of a table's primary key, in its order; none if the table has no key or does not exist any more."""
+    """The columns of a table's key, in its order; none if the table has no key or does not exist any more."""
     return tuple(name for (name,) in session.rows(_KEY, relation))
 
 

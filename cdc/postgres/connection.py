@@ -88,7 +88,8 @@ class Connections:
             del self.types  # a type that was made after the catalog was read
         columns = columns_of(relation)
         name = TableId(self._database, relation.schema, relation.table)
-        about = captured(self.types, name, columns, read_key(self._session, relation.oid))
+        key = _key(relation, read_key(self._session, relation.oid))
+        about = captured(self.types, name, columns, key)
         return LogTable(relation, row_decoder(str(name), column_decoders(self.types, columns)), about)
 
     def copy(self, chunk: Chunk) -> CopyStream:
@@ -136,6 +137,12 @@ class Connections:
                 )
             self._session.row("select pg_terminate_backend(%s)", pid)
             self._clock.sleep(_LOOK_S)
+
+
+def _key(relation: Relation, newest: Sequence[str]) -> Sequence[str]:
+    """The key of a table as of this place in the log. The catalog knows the order of its columns, but only their newest names."""
+    identity = [column.name for column in relation.columns if column.in_identity]
+    return newest if relation.identity == "f" or set(newest) == set(identity) else identity
 
 
 _FIRST_OWN: Final = 16_384

@@ -49,6 +49,11 @@ class _Table(msgspec.Struct, array_like=True):
         """Whether the last range goes to the end of the table."""
         return bool(self.ranges) and self.ranges[-1].upto is None
 
+    @property
+    def unread(self) -> _Range | None:
+        """The first range that no reader has got."""
+        return next((each for each in self.ranges if each.view is None), None)
+
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
     """Where the log of a slot begins, and which transactions are not in it because they came before."""
@@ -163,31 +168,25 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
 
     def _hand_out(self) -> None:
         while self._waiting:
-            found = self._next_range()
-            if found is None:
+            table = next((each for each in self._state.tables if each.unread or not each.planned), None)
+            if table is None:
                 self._finish_load()
                 return
-            table, each = found
-            exported = self._server.export(self._state.start.view)
+            exported = self._server.export(self._state.start.view, table.layout)
             if exported is None:
-                return  # a transaction is committed and not visible yet
+                return  # it can be had later
             reader = self._waiting.pop(0)
             self._reading[reader] = exported
+            each = table.unread or self._planned(table, exported)
             each.view = exported.view
             chunk = Chunk(table.layout, each.above, each.upto, exported.name, exported.view)
             self._context.assign(reader, [PostgresSplit.chunk(each.number, chunk)])
 
-    def _next_range(self) -> tuple[_Table, _Range] | None:
-        """A range that is still to be read; it is planned if there is none."""
-        for table in self._state.tables:
-            for each in table.ranges:
-                if each.view is None:
-                    return table, each
-            if not table.planned:
-                above = table.ranges[-1].upto if table.ranges else None
-                table.ranges.append(_Range(self._number(), above, self._server.plan(table.layout, above)))
-                return table, table.ranges[-1]
-        return None
+    def _planned(self, table: _Table, exported: ExportedSnapshot) -> _Range:
+        above = table.ranges[-1].upto if table.ranges else None
+        upto = self._server.plan(exported, table.layout, above)
+        table.ranges.append(_Range(self._number(), above, upto))
+        return table.ranges[-1]
 
     def _finish_load(self) -> None:
         """Give the log to a reader, once no reader has a chunk any more."""

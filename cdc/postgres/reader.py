@@ -164,6 +164,8 @@ class PostgresReader(SourceReader[PostgresSplit]):
             {"connector": "postgresql", "lsn": transaction.commit_lsn},
         )
         if change.op is Op.TRUNCATE:
+            if log.filter is not None and log.filter.truncated(table, transaction):
+                return ()
             return self._truncated(table, origin)
         rows = rows_of(change, table.key_places)
         if log.filter is not None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from tidegate.cdc.postgres._client import Session, address, create_slot
-from tidegate.cdc.postgres.catalog import PgTable, read_published, read_tables
+from tidegate.cdc.postgres.catalog import PgTable, read_published, read_tables, read_types
 from tidegate.cdc.postgres.enumerator import Start
 from tidegate.cdc.postgres.literals import identifier, literal
 from tidegate.cdc.postgres.options import PostgresOptions
 from tidegate.cdc.postgres.pgoutput import format_lsn, parse_lsn
 from tidegate.cdc.postgres.split import KeyText, TableLayout
+from tidegate.cdc.postgres.types import TypeCatalog
 from tidegate.cdc.postgres.visibility import TransactionView
 from tidegate.errors import ConfigError
 
@@ -85,6 +86,9 @@ class Server:
         found = self._matching()
         # A slot reads the catalog as of its position, so a publication that is made after it does not exist for it.
         layouts = self._published(found)
+        if self._options.start != "latest":
+            for layout in layouts:
+                self._check_readable(layout)
         self._check_slot_is_new()
         lsn, view = create_slot(self._connect, self._slot, self._options.connect_timeout_ms / 1_000)
         return Start(self._slot, lsn, view), [] if self._options.start == "latest" else layouts
@@ -113,22 +117,29 @@ class Server:
                 "the changes between are gone; restore a newer checkpoint, or drop the slot and start with a first load",
             )
 
-    def plan(self, layout: TableLayout, above: KeyText | None) -> KeyText | None:
+    def plan(self, exported: ExportedSnapshot, layout: TableLayout, above: KeyText | None) -> KeyText | None:
         """The last key of the next chunk; None if it goes to the end of the table."""
-        if by_bytes(layout):
+        if layout.by_text:
             return None  # every chunk would sort the whole table, as its index has another order
-        columns = ", ".join(f"{identifier(name)}::text" for name in layout.key)
-        row = self._session.row(
+        columns = ", ".join(_text(name) for name in layout.key)
+        row = exported.session.row(
             f"select {columns} from {_name(layout)} {where(layout, above, None)} order by {order(layout)} "
             f"offset {self._options.chunk_rows - 1} limit 1"
         )
         return None if row is None else tuple(row)
 
-    def export(self, start: TransactionView) -> ExportedSnapshot | None:
-        """A snapshot that sees all transactions that the slot does not send; None if one of these is not visible yet."""
+    def export(self, start: TransactionView, layout: TableLayout) -> ExportedSnapshot | None:
+        """A snapshot that sees all transactions that the slot does not send; None if one of these is not visible yet.
+
+        The table is locked against what snapshots do not protect from: it would be empty after TRUNCATE or a new type of a
+        column. None also if somebody holds such a lock.
+        """
         session = Session(self._connect)
         try:
             session.execute("begin isolation level repeatable read read only")
+            if not session.lock(_name(layout)):
+                session.close()
+                return None
             ((text, name),) = session.rows("select pg_current_snapshot()::text, pg_export_snapshot()")
             view = TransactionView.parse(text)
             if any(map(start.contains, view.in_progress)):
@@ -208,7 +219,8 @@ class Server:
                 f"create publication {identifier(self._publication)} for table {names} with (publish_via_partition_root)"
             )
         published = read_published(session, self._publication)
-        return [_layout(table, *self._entry(table, published)) for table in tables]
+        types = TypeCatalog(read_types(session))
+        return [self._layout(types, table, *self._entry(table, published)) for table in tables]
 
     def _entry(
         self, table: PgTable, published: Mapping[tuple[str, str], tuple[list[str] | None, str]]
@@ -220,6 +232,37 @@ class Server:
                 f"publication {self._publication!r} does not have table {table.id}",
                 f"alter publication {identifier(self._publication)} add table {_quoted(table)}",
             )
+
+    def _layout(
+        self, types: TypeCatalog, table: PgTable, published: list[str] | None, condition: str
+    ) -> TableLayout:
+        columns = [
+            column
+            for column in table.columns
+            if (not column.generated if published is None else column.name in published)
+        ]
+        by_text: list[str] = []
+        for column in filter(lambda column: column.key, table.columns):
+            if column not in columns:
+                self._refuse(
+                    f"publication {self._publication!r} leaves out key column {column.name!r} of table {table.id}",
+                    "add it to the publication's columns of the table",
+                )
+            key_order = types.key_order(column.type_oid, column.modifier)
+            if key_order is None:
+                self._refuse(
+                    f"key column {column.name!r} of table {table.id} is an array or a composite value, which has no order here",
+                    "take a table with another key, or let an index over other columns be its replica identity",
+                )
+            by_text += [column.name] if key_order == "texts" else []
+        listed = tuple((column.name, column.type_oid, column.modifier) for column in columns)
+        return TableLayout(table.id, listed, table.key, condition, tuple(by_text))
+
+    def _check_readable(self, layout: TableLayout) -> None:
+        try:
+            self._session.rows(f"{query(layout, None, None)} limit 0")
+        except ConfigError as error:
+            raise ConfigError(f"postgres source on {address(self._connect)}: {error}") from error
 
     def _check_slot_is_new(self) -> None:
         row = self._session.row(_SLOT, self._slot)
@@ -247,17 +290,10 @@ def where(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> s
     return f"where {' and '.join(conditions)}" if conditions else ""
 
 
-def by_bytes(layout: TableLayout) -> bool:
-    """Whether a key column is a text, whose order in the database Python does not know."""
-    names = {name: oid for name, oid, _ in layout.columns}
-    return any(names[name] in _TEXTS for name in layout.key)
-
-
 def order(layout: TableLayout) -> str:
-    """The key columns; those of text are compared by their bytes, as Python does."""
-    names = {name: oid for name, oid, _ in layout.columns}
+    """The key columns, compared as Python compares their values."""
     return ", ".join(
-        identifier(name) + (' collate "C"' if names[name] in _TEXTS else "") for name in layout.key
+        _text(name) + ' collate "C"' if name in layout.by_text else identifier(name) for name in layout.key
     )
 
 
@@ -267,7 +303,9 @@ def query(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> s
     return f"select {columns} from {_name(layout)} {where(layout, above, upto)} order by {order(layout)}"
 
 
-_TEXTS: Final = frozenset({18, 19, 25, 1042, 1043})
+def _text(name: str) -> str:
+    """The text of a column as rows have it; a cast to text writes some types in another way, such as inet."""
+    return f"format('%s', {identifier(name)})"
 
 
 def _tuple(key: KeyText) -> str:
@@ -280,12 +318,3 @@ def _name(layout: TableLayout) -> str:
 
 def _quoted(table: PgTable) -> str:
     return identifier(table.id.schema, table.id.table)
-
-
-def _layout(table: PgTable, columns: list[str] | None, condition: str) -> TableLayout:
-    listed = [
-        (column.name, column.type_oid, column.modifier)
-        for column in table.columns
-        if (not column.generated if columns is None else column.name in columns)
-    ]
-    return TableLayout(table.id, tuple(listed), table.key, condition)

@@ -26,12 +26,14 @@ class TableLayout(msgspec.Struct, frozen=True, array_like=True):
         columns: Name, type and type modifier of each column.
         key: The names of the key columns, in the order of the key.
         condition: The row filter of the publication, empty if there is none.
+        by_text: The key columns that are compared by the bytes of their text.
     """
 
     table: TableId
     columns: tuple[tuple[str, int, int], ...]
     key: tuple[str, ...]
     condition: str = ""
+    by_text: tuple[str, ...] = ()
 
     @property
     def key_places(self) -> tuple[int, ...]:

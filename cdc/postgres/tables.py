@@ -16,6 +16,7 @@ from tidegate.cdc.postgres.visibility import full_xid
 from tidegate.cdc.records import CapturedTable, RowsOfChange
 from tidegate.cdc.snapshot import LoadedRange, LoadedTable
 from tidegate.elements import RowKind
+from tidegate.errors import ConfigError
 from tidegate.unchanged import UNCHANGED
 
 __all__ = ["CopyDecoder", "LoadFilter", "ReadTable", "captured", "column_decoders", "rows_of"]
@@ -70,8 +71,10 @@ def rows_of(change: LogChange, key_places: Sequence[int]) -> RowsOfChange:
         return [(RowKind.UPDATE_AFTER, after)]
     if not change.key_only and UNCHANGED in after:
         after = tuple([old if new is UNCHANGED else new for old, new in zip(before, after, strict=True)])
-    if change.key_only or any(before[place] != after[place] for place in key_places):
+    if any(after[place] not in (before[place], UNCHANGED) for place in key_places):
         return [(RowKind.DELETE, before), (RowKind.INSERT, after)]
+    if change.key_only:
+        return [(RowKind.UPDATE_AFTER, after)]
     return [(RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, after)]
 
 
@@ -79,21 +82,53 @@ class LoadFilter:
     """What the first load contains of the changes of the log."""
 
     def __init__(self, types: TypeCatalog, loaded: Sequence[LoadedChunks]) -> None:
-        self._tables = {each.layout.table: _loaded(types, each) for each in loaded}
+        self._tables = {each.layout.table: (each.layout.key, _loaded(types, each)) for each in loaded}
         # Any transaction that is in doubt is near to the ones that the reads have seen.
         self._near = max((view.xmax for each in loaded for _, view in each.ranges), default=0)
 
     def missing(self, table: ReadTable, rows: RowsOfChange, transaction: Transaction) -> RowsOfChange:
         """What the first load does not contain of a change."""
-        loaded = self._tables.get(table.captured.id)
-        if loaded is None:
+        found = self._tables.get(table.captured.id)
+        if found is None:
             return rows
+        key, loaded = found
+        places = _places(table, key)
         xid = full_xid(transaction.xid, self._near)
         return [
             (kind, row)
             for kind, row in rows
-            if not loaded.contains(tuple([row[place] for place in table.key_places]), xid)
+            if not loaded.contains(tuple([row[place] for place in places]), xid)
         ]
+
+    def truncated(self, table: ReadTable, transaction: Transaction) -> bool:
+        """Whether the first load contains a TRUNCATE: then it must be left out.
+
+        Raises:
+            ConfigError: it happened between the reads of two chunks.
+        """
+        found = self._tables.get(table.captured.id)
+        if found is None:
+            return False
+        contained = set(found[1].seen_by(full_xid(transaction.xid, self._near)))
+        if len(contained) > 1:
+            raise ConfigError(
+                f"table {table.captured.id} was truncated while it was loaded, so some of its rows are from before and some "
+                "from after; start with a first load"
+            )
+        return contained == {True}
+
+
+def _places(table: ReadTable, key: Sequence[str]) -> Sequence[int]:
+    """Where the key is that a table was loaded by; its columns may have other names since."""
+    columns = table.captured.columns
+    if all(name in columns for name in key):
+        return [columns.index(name) for name in key]
+    if len(key) == 1 == len(table.key_places):
+        return table.key_places
+    raise ConfigError(
+        f"table {table.captured.id} was loaded by the key {', '.join(key)}, and its log has the key "
+        f"{', '.join(table.captured.key) or 'of no columns'}; start with a first load"
+    )
 
 
 def _loaded(types: TypeCatalog, chunks: LoadedChunks) -> LoadedTable:

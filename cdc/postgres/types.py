@@ -41,7 +41,7 @@ from tidegate.cdc.postgres.literals import parse_array, parse_composite
 from tidegate.errors import RecordError
 from tidegate.logical_types import DataTypes, LogicalType
 
-__all__ = ["SESSION", "ColumnType", "PgField", "PgType", "SpecialDates", "TypeCatalog"]
+__all__ = ["SESSION", "ColumnType", "KeyOrder", "PgField", "PgType", "SpecialDates", "TypeCatalog"]
 
 SESSION: Final[Mapping[str, str]] = {
     "DateStyle": "ISO",
@@ -49,11 +49,15 @@ SESSION: Final[Mapping[str, str]] = {
     "TimeZone": "UTC",
     "bytea_output": "hex",
     "extra_float_digits": "3",
+    "standard_conforming_strings": "on",
 }
 """Settings of every session whose text is read here."""
 
 SpecialDates: TypeAlias = Literal["fail", "null"]
 """What becomes of dates and times that Python cannot represent."""
+
+KeyOrder: TypeAlias = Literal["values", "texts"]
+"""By value, or by the bytes of the text, such as texts of any collation, enums and intervals."""
 
 Parse: TypeAlias = Callable[[str], Any]
 
@@ -113,6 +117,17 @@ class TypeCatalog:
         if key not in self._known:
             self._known[key] = self._column(oid, modifier)
         return self._known[key]
+
+    def key_order(self, oid: int, modifier: int) -> KeyOrder | None:
+        """How values of a key column have to be compared in the database, to be in the order that they have in Python."""
+        column = self.column(oid, modifier)
+        if self._base(oid) in _ORDERED or column.parse is Decimal:
+            return "values"
+        return "texts" if column.parse is str else None
+
+    def _base(self, oid: int) -> int:
+        found = self.types.get(oid)
+        return self._base(found.base[0]) if found is not None and found.kind == "d" else oid
 
     def _column(self, oid: int, modifier: int) -> ColumnType:
         if oid in _ARRAYS:
@@ -244,6 +259,9 @@ _DATES: Final[Mapping[int, Callable[[int], tuple[LogicalType, Parse]]]] = {
     1114: _timestamp,
     1184: _instant,
 }
+_ORDERED: Final = frozenset({16, 17, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 2950})
+"""Types whose values Python and Postgres order alike."""
+
 _ARRAY_OIDS: Final = """
     143:142 199:114 629:628 651:650 719:718 775:774 791:790 1000:16 1001:17 1002:18 1003:19 1005:21 1007:23
     1009:25 1014:1042 1015:1043 1016:20 1017:600 1018:601 1019:602 1020:603 1021:700 1022:701 1027:604
