@@ -144,7 +144,9 @@ class LogReader:
             case Commit() as commit:
                 yield self._commit(commit)
             case StreamStart(xid):
-                self._part = self._parts.setdefault(xid, _Parts())
+                if xid not in self._parts:
+                    self._parts[xid] = _Parts()
+                self._part = self._parts[xid]
             case StreamStop():
                 self._part = None
             case StreamAbort(xid, sub_xid):
