@@ -153,7 +153,7 @@ class LogReader:
                 self._abort(xid, sub_xid)
             case StreamCommit(xid, lsn, end_lsn, committed_at):
                 self._begin(Transaction(xid, lsn, committed_at))
-                with self._parts.pop(xid, _Parts()) as parts:
+                with self._parts.pop(xid, None) or _Parts() as parts:
                     yield from self._streamed(parts)
                 yield self._commit(Commit(lsn, end_lsn, committed_at))
             case message:
@@ -189,7 +189,7 @@ class LogReader:
 
     def _abort(self, xid: int, sub_xid: int) -> None:
         if xid == sub_xid:
-            self._parts.pop(xid, _Parts()).close()
+            (self._parts.pop(xid, None) or _Parts()).close()
         elif xid in self._parts:
             self._parts[xid].aborted.add(sub_xid)
 
