@@ -16,8 +16,8 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.at_hand import RECORDS, AtHand
 from benchmarks.harness import Bar, Case, Report, compare, main
+from benchmarks.prebuilt import RECORDS, PrebuiltSource
 from tidegate.connectors.database import Database, DatabaseSink, DatabaseSinkOptions, DatabaseSource
 from tidegate.connectors.database.options import WriteMode
 from tidegate.datastream import StreamExecutionEnvironment
@@ -93,7 +93,7 @@ class Place:
                 options=DatabaseSinkOptions(mode=mode),
             )
             env = self.environment()
-            env.from_source(AtHand(ROWS)).sink_to(sink)
+            env.from_source(PrebuiltSource(ROWS)).sink_to(sink)
             return env.execute()
 
         return run

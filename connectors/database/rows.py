@@ -48,13 +48,13 @@ class RowReader:
         ]
         self._json = [place for place, column in enumerate(columns) if column.type in _JSON]
 
-    def read_all(self, records: list[Any], kinds: Sequence[RowKind] | None) -> list[tuple[Any, ...]]:
+    def read_all(self, records: Sequence[Any], kinds: Sequence[RowKind] | None) -> list[tuple[Any, ...]]:
         """The values of all records; raises as `read`."""
         width = len(self._names)
         if not self._json and not any(
             type(each) is not tuple or len(each) != width or None in each for each in records
         ):
-            return records
+            return list(records)
         return [
             self.read(each, kind)
             for each, kind in zip(records, kinds or repeat(RowKind.INSERT), strict=False)

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from tests.waiting import until
 from tidegate.cdc.change import ChangeEvent
 from tidegate.cdc.postgres import PostgresSource
-from tidegate.cdc.postgres.split import PostgresSplit
+from tidegate.cdc.postgres.split import Log, PostgresSplit
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext
 from tidegate.elements import Batch, RowKind
@@ -68,6 +68,12 @@ class Database:
         )
         until(lambda: not self.rows("select from pg_replication_slots where active_pid is not null"))
         self.run("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+
+
+def source(database: Database, *tables: str, **options: Any) -> PostgresSource:
+    return PostgresSource(
+        database.connect, tables or ["public.t"], "s", options=PostgresOptions(**{"chunk_rows": 2, **options})
+    )
 
 
 @dataclass(frozen=True)
@@ -128,14 +134,15 @@ class Pipeline:
         self.readers = [opened(number) for number in range(self.parallelism)]
         self.finished = set[int]()
         self._checkpoints = 0 if self.at is None else self.at.number
-        self.enumerator = self.source.open_enumerator(_Context(self), self.at and self.at.enumerator)
+        restored = None if self.at is None else self.at.enumerator
+        self.enumerator = self.source.open_enumerator(_Context(self), restored)
         self.enumerator.start()
         if self.at is not None:
             assert all(split.id for split in self.at.splits)
             self.enumerator.give_back(self.at.splits)
             del self.records[self.at.records :]
 
-    def step(self, reader: int) -> bool:
+    def _step(self, reader: int) -> bool:
         """Poll a reader once; whether it gave records."""
         result = self.readers[reader].poll(self.limit)
         match result:
@@ -154,7 +161,7 @@ class Pipeline:
         """Poll each reader once, and serve those that wait; whether one gave records."""
         if self.loading:
             self.enumerator.discovered(None)
-        polled = [self.step(reader) for reader in range(self.parallelism) if reader not in self.finished]
+        polled = [self._step(reader) for reader in range(self.parallelism) if reader not in self.finished]
         return any(polled)
 
     def run(self, done: Callable[[], bool]) -> None:
@@ -189,7 +196,7 @@ class Pipeline:
 
     def position(self) -> int:
         """Where the log is read to."""
-        (log,) = [split.part for split in self._held() if split.id.startswith("log:")]
+        (log,) = [split.part for split in self._held() if isinstance(split.part, Log)]
         return int(log.position.end_lsn)
 
     def checkpoint(self) -> Checkpoint:

@@ -143,12 +143,12 @@ def interleaved(seed: int, bound: Callable[[Database, TransactionView], View], *
             transaction = database.log[passed]
             passed += 1
             seen.add(transaction.xid)
-            for key, value in transaction.writes.items():
+            for key, change in transaction.writes.items():
                 decision, row = load.change(key, identity(bound, transaction, passed))
                 if row is not None:
                     target.load(*row)
                 if decision is Decision.EMIT:
-                    target.apply(key, value)
+                    target.apply(key, change)
                 target.skipped += decision is Decision.SKIP
     assert target.rows == database.rows
 
@@ -208,7 +208,7 @@ def test_chunks_that_are_read_before_the_log_is_followed_give_the_table(start: i
             database.commit(transaction)
             database.show(transaction)
         for transaction in database.log[passed:]:
-            for key, value in transaction.writes.items():
+            for key, change in transaction.writes.items():
                 if not loaded.contains(key, transaction.xid):
-                    target.apply(key, value)
+                    target.apply(key, change)
         assert target.rows == database.rows
