@@ -55,7 +55,14 @@ LONG_EXPORTS: dict[str, str] = {
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
 PYFLINK_CLASSES = frozenset(
     {"CheckpointConfig", "Configuration", "CsvSchemaBuilder", "DataStream", "DataTypes", "ExecutionConfig"}
-    | {"KafkaSourceBuilder", "StateTtlConfigBuilder", "StreamExecutionEnvironment", "Types", "_Windowed"}
+    | {
+        "KafkaSourceBuilder",
+        "PostgresSourceBuilder",
+        "StateTtlConfigBuilder",
+        "StreamExecutionEnvironment",
+        "Types",
+        "_Windowed",
+    }
 )
 
 FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}

@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Identifier
 
 from tests.waiting import until
 from tidegate.cdc.change import ChangeEvent
-from tidegate.cdc.postgres import PostgresSource
+from tidegate.cdc.postgres import PostgresOptions, PostgresSource
 from tidegate.cdc.postgres.split import Log, PostgresSplit
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext

@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.cdc.pipeline import Database, Pipeline, Replica, source
+from tests.integration.cdc.pipeline import Database, Pipeline, source
 from tests.waiting import until
 from tidegate.cdc import Events
-from tidegate.cdc.postgres import PostgresOptions, PostgresSource
-from tidegate.cdc.postgres.literals import literal
+from tidegate.cdc.postgres import PostgresSource
 from tidegate.cdc.postgres.split import Log, PostgresSplit
 from tidegate.elements import RowKind
 from tidegate.errors import ConfigError, RecordError
@@ -466,3 +465,18 @@ def test_tables_that_are_not_read_are_left_out_of_a_publication_of_all(database:
         assert changes(pipeline, database, "insert into other values (7)", "insert into t values (1)") == [
             "+I id=1"
         ]
+
+
+def test_prepared_transactions_come_when_they_are_committed(database: Database) -> None:
+    database.run("create table t (id int primary key)", "insert into t values (1)")
+    with following(database) as pipeline, database.session() as other:
+        for number, end in ((2, "commit"), (3, "rollback")):
+            other.execute(f"insert into t values ({number})".encode())
+            other.execute(f"prepare transaction 'p{number}'".encode())
+            other.autocommit = False
+            assert changes(pipeline, database) == []
+            other.rollback()
+            other.autocommit = True
+            other.execute(f"{end} prepared 'p{number}'".encode())
+            other.autocommit = False
+            assert changes(pipeline, database) == (["+I id=2"] if end == "commit" else [])

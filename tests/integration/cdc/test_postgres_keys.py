@@ -107,21 +107,6 @@ def test_a_key_without_an_order_is_refused(database: Database) -> None:
         Pipeline(source(database))
 
 
-def test_prepared_transactions_come_when_they_are_committed(database: Database) -> None:
-    database.run("create table t (id int primary key)", "insert into t values (1)")
-    with following(database) as pipeline, database.session() as other:
-        for number, end in ((2, "commit"), (3, "rollback")):
-            other.execute(f"insert into t values ({number})".encode())
-            other.execute(f"prepare transaction 'p{number}'".encode())
-            other.autocommit = False
-            assert changes(pipeline, database) == []
-            other.rollback()
-            other.autocommit = True
-            other.execute(f"{end} prepared 'p{number}'".encode())
-            other.autocommit = False
-            assert changes(pipeline, database) == (["+I id=2"] if end == "commit" else [])
-
-
 def test_a_load_alone_ends_with_the_tables(database: Database) -> None:
     database.run("create table t (id int primary key)", "insert into t select generate_series(1, 7)")
     with Pipeline(source(database, start="initial-only")) as pipeline:
