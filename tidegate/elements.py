@@ -197,6 +197,11 @@ class BatchCursor:
         """How many records are left."""
         return len(self._batch) - self._next
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it has."""
+        return frozenset(self._batch.columns())
+
     def take(self, records: int) -> Batch:
         """The next records, as many at most."""
         start, self._next = self._next, min(self._next + records, len(self._batch))

@@ -34,6 +34,9 @@ _FAR_AHEAD: Final = 1_024
 _TOGETHER: Final = 1_024
 """Timers that are put in order at once, so that the first of a million need not wait for the last."""
 
+_ANNOUNCED: Final = 128
+"""As many are told to come at once: enough to be read together, few enough to be told again by the next piece."""
+
 _Entry: TypeAlias = tuple[int, int, Timer]
 
 Scan: TypeAlias = Callable[[Address, Address], Iterator[tuple[Address, bytes]]]
@@ -131,7 +134,7 @@ class StoredTimers(TimerQueue):
         front, live, fired, told = self._front, self._live, self._fired, 0
         while limit > 0 and self._advance(until):
             if not told:
-                coming = [timer for time, _, timer in front[-limit:] if time <= until]
+                coming = [timer for time, _, timer in front[-min(limit, _ANNOUNCED) :] if time <= until]
                 told = len(coming)
                 ahead(coming)
             _, _, timer = front.pop()

@@ -125,6 +125,11 @@ class KafkaRecordSerializationSchema:
         """Whether changes of all kinds can be written."""
         return self.upsert or isinstance(self.value, ChangeFormat)
 
+    @property
+    def plain(self) -> bool:
+        """Whether messages have no headers, and no partition that a function chooses."""
+        return self.partition is None and self.headers is None
+
     def changer(self, largest: int) -> Callable[[Any, RowKind], Message | None]:
         """The function that makes a message of a change, if it `takes_changes`.
 
@@ -166,8 +171,7 @@ class KafkaRecordSerializationSchema:
             except Exception as error:
                 raise _blamed(parts, record, error) from error
 
-        plain = topic is not None and self.partition is None and self.headers is None
-        return to_one_topic if plain else to_any
+        return to_one_topic if topic is not None and self.plain else to_any
 
     def _parts(self) -> dict[str, Callable[[Any], Any]]:
         """What makes each part of a message, by its name."""

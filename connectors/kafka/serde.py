@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -144,8 +144,10 @@ class JsonValues(KafkaDeserializer):
 
     def values(self, messages: Sequence[Message]) -> list[Any]:
         """The values, decoded and checked."""
-        decode: Callable[[bytes], Any] = self._decode
-        return [decode(b"null" if (value := message.value()) is None else value) for message in messages]
+        values = list(map(type(messages[0]).value, messages)) if messages else []
+        if None in values:
+            values = [b"null" if value is None else value for value in values]
+        return list(map(self._decode, values))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (JsonValues, (self._type,))

@@ -80,6 +80,7 @@ class Outlet:
             kind: self.refused.lenient(partial(_of_kind, change, kind)) for kind in RowKind
         }
         self._complete = policy[0] == "fail" and change is None
+        self._plain = schema.plain and policy[0] == "fail"  # dead letters have headers
 
     def encoded(self, batch: Batch) -> Batch:
         """A batch of messages.
@@ -111,15 +112,17 @@ class Outlet:
         times: Iterable[int] = repeat(0)
         if self._timed and batch.timestamps is not None:
             times = map(max, batch.timestamps, repeat(0)) if min(batch.timestamps) < 0 else batch.timestamps
-        produce, messages = producer.produce, zip(batch.values, times, strict=False)
+        produce, plain, messages = producer.produce, self._plain, zip(batch.values, times, strict=False)
         with translated_errors("sink", self._brokers):
             for (topic, value, key, partition, headers), time in messages:
                 # By position, and no more than there is to say: keywords would take as long as all the rest.
                 try:
-                    if headers is None and partition == ANY_PARTITION and not time:
-                        produce(topic, value, key)
-                    else:
+                    if not plain:
                         produce(topic, value, key, partition, None, None, time, headers)
+                    elif time:
+                        produce(topic, value, key, ANY_PARTITION, None, None, time)
+                    else:
+                        produce(topic, value, key)
                 except BufferError:
                     self._put_later(producer, topic, value, key, partition, None, None, time, headers)
             call_client(producer.poll, 0, "sink", self._brokers)

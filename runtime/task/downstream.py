@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
 from concurrent.futures import Executor
 from functools import partial
+from typing import Final
 
-from tidegate.elements import Barrier, Batch, BatchCursor, Control, Element, EndOfInput, Idle, Watermark
+from tidegate.elements import (
+    Barrier,
+    Batch,
+    BatchCursor,
+    Control,
+    Element,
+    EndOfInput,
+    Idle,
+    Watermark,
+    concat,
+)
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.protocol import Announce
@@ -34,6 +45,9 @@ from tidegate.runtime.task.messages import ToSubtask
 from tidegate.runtime.task.runner import Report, StreamTask
 
 __all__ = ["DownstreamTask", "Grant"]
+
+_TOGETHER: Final = 1_024
+"""As many records are still in the processor's caches when they are processed; only a batch that came so has more."""
 
 Grant = Callable[[ChannelId, int, int], None]
 """Grants credit to the sender of a channel: records processed so far, and the new limit."""
@@ -147,13 +161,11 @@ class DownstreamTask(StreamTask):
         return False
 
     def _take(self, channel: ChannelId, queue: deque[BatchCursor | Control]) -> None:
-        """Process a control element, or a piece of a batch; the rest of the batch stays in the queue."""
+        """Process a control element, or as many records as control can wait for; the rest stays in the queue."""
         element = queue[0]
         if isinstance(element, BatchCursor):
-            batch = element.take(self._size.limit)
-            if not element:
-                queue.popleft()
-            self._process(channel, batch)
+            for batch in concat(self._gather(queue)):
+                self._process(channel, batch)
             return
         queue.popleft()
         match element:
@@ -168,6 +180,26 @@ class DownstreamTask(StreamTask):
                     self._chain.time.advance_idleness(not before)
             case EndOfInput():
                 self._ending = self._inputs.end(channel)
+
+    def _gather(self, queue: deque[BatchCursor | Control]) -> Iterator[Batch]:
+        """Records that stand first in a channel; small batches together, as each costs as much as a hundred records."""
+        cursor = queue[0]
+        assert isinstance(cursor, BatchCursor)
+        limit, columns = self._size.limit, cursor.columns
+        taken = 0
+        while True:
+            batch = cursor.take(limit - taken)
+            if not cursor:
+                queue.popleft()
+            yield batch
+            taken += len(batch)
+            if cursor or not queue or taken >= min(limit, _TOGETHER):
+                return
+            cursor = queue[0]
+            if not isinstance(cursor, BatchCursor) or cursor.columns != columns:
+                return
+            if limit > _TOGETHER and taken + len(cursor) > _TOGETHER:
+                return  # cutting it would take longer than what a larger batch saves
 
     def _process(self, channel: ChannelId, batch: Batch) -> None:
         took = self._process_some(batch, self._sides[channel.edge])
