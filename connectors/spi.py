@@ -124,6 +124,14 @@ class EnumeratorContext(Protocol[S_contra]):
         """How many readers there are."""
         ...
 
+    @property
+    def owner(self) -> str:
+        """Identity of the source among those of all pipelines: pipeline, checkpoint storage and operator.
+
+        The same after every restart. Empty where no pipeline runs: then nothing may be created outside.
+        """
+        ...
+
     def assign(self, reader: int, splits: Sequence[S_contra]) -> None:
         """Give splits to a reader; from here on they are the reader's to snapshot."""
         ...

@@ -40,8 +40,9 @@ Send = Callable[[JobVertex, int, bytes], None]
 
 
 class _Context:
-    def __init__(self, vertex: JobVertex, assign: Assign, send: Send | None) -> None:
+    def __init__(self, vertex: JobVertex, assign: Assign, send: Send | None, owner: str) -> None:
         self._vertex = vertex
+        self.owner = f"{owner} {vertex.head.uid}" if owner else ""
         self._assign = assign
         self._send = send
 
@@ -69,7 +70,8 @@ class Enumerators:
 
     With `tell`, results of split discovery are passed to it; without, discovery runs synchronously. `looked` gets the
     error of each discovery, or None. `send` is for readers that stay open. `ended`, for batch jobs, holds the final
-    states of the sources that an earlier attempt has finished; states of sources that finish now are added.
+    states of the sources that an earlier attempt has finished; states of sources that finish now are added. `owner`
+    identifies the pipeline.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Enumerators:
         tell: Callable[[DiscoveryResult], None] | None = None,
         send: Send | None = None,
         ended: dict[OperatorUid, bytes] | None = None,
+        owner: str = "",
     ) -> None:
+        self._owner = owner
         self._ended = ended
         self._uids: dict[str, OperatorUid] = {}
         self._reading: dict[str, set[Subtask]] = {}
@@ -227,7 +231,7 @@ class Enumerators:
             self._answered.discard((uid, reader))
         self._tell[uid] = partial(assign, vertex)
         enumerator = self._enumerators[uid] = open_enumerator(
-            vertex, manifest, assign, self._send, (self._ended or {}).get(uid)
+            vertex, manifest, assign, self._send, (self._ended or {}).get(uid), self._owner
         )
         self._has_looked(uid, enumerator)
 
@@ -254,12 +258,13 @@ def open_enumerator(
     assign: Assign,
     send: Send | None = None,
     ended: bytes | None = None,
+    owner: str = "",
 ) -> SplitEnumerator[Any]:
     """The enumerator of a source, restored from a checkpoint or from its final state `ended`."""
     source: Source[Any] = vertex.head.payload
     state = manifest.operator(vertex.head.uid) if manifest is not None else None
     enumerator = source.open_enumerator(
-        _Context(vertex, assign, send), state.coordinator if state is not None else ended
+        _Context(vertex, assign, send, owner), state.coordinator if state is not None else ended
     )
     enumerator.start()
     if state is not None:

@@ -143,6 +143,8 @@ class StartPoint:
     restored: Restored
     batch: BatchProgress | None = None
     """Results of earlier attempts of a batch job; None for a streaming job."""
+    owner: str = ""
+    """Identity of the pipeline for names outside: its id and, if it is named, its checkpoint storage."""
 
     @property
     def ended(self) -> dict[OperatorUid, bytes] | None:
@@ -279,7 +281,7 @@ class Startup:
                     self.say(f"sink {uid!r}: aborted {pieces} prepared transactions that were never decided")
             committers.fence()
         self._claimed = True
-        return StartPoint(graph, manifest, self._redistributed(graph, manifest))
+        return StartPoint(graph, manifest, self._redistributed(graph, manifest), owner=self._owner)
 
     def _beginning(self, manifest: Manifest | None) -> str:
         """A message: where this run starts."""
@@ -306,19 +308,28 @@ class Startup:
         with contextlib.closing(self.committers(graph)) as committers:
             committers.abort(manifest, uids)
             committers.fence(uids)
-        return StartPoint(graph, manifest, self._redistributed(graph, manifest))
+        return StartPoint(graph, manifest, self._redistributed(graph, manifest), owner=self._owner)
 
     def _redistributed(self, graph: JobGraph, manifest: Manifest | None) -> Restored:
         if manifest is None:
             return {}
         return redistribute(graph, manifest, unclaimed=self.program.options.ignore_unclaimed)
 
+    @property
+    def _home(self) -> str:
+        # A generated pipeline id has no other owner, and each run would leave a claim behind.
+        return self.storage.url if self.program.named else ""
+
+    @property
+    def _owner(self) -> str:
+        return f"{self.pipeline.id} {self._home}".strip()
+
     def committers(self, graph: JobGraph) -> Committers:
         """The committers of the sinks of a graph, for the coordinator; the caller closes them."""
-        # A generated pipeline id has no other owner, and each run would leave a claim behind.
-        home = self.storage.url if self.program.named else ""
         asked = self.program.options.take_over and not self._claimed
-        return Committers(self.pipeline, graph, self._clock, home, take_over=asked, running=self._claimed)
+        return Committers(
+            self.pipeline, graph, self._clock, self._home, take_over=asked, running=self._claimed
+        )
 
     def claims(self, graph: JobGraph) -> Claims:
         """Renews the external claims of the sinks of a graph while it runs."""

@@ -114,6 +114,7 @@ class ReplicationStream:
     Args:
         connect: Connection parameters of libpq.
         slot: The slot.
+        name: The name of the connection on the server, which tells our readers from those of others.
         start: From where on; the server moves it forward silently to what was confirmed, so compare them before.
         options: Of pgoutput, such as `proto_version`.
         clock: Time of status messages.
@@ -124,9 +125,15 @@ class ReplicationStream:
     """
 
     def __init__(
-        self, connect: Mapping[str, Any], slot: str, start: int, options: Mapping[str, str], clock: Clock
+        self,
+        connect: Mapping[str, Any],
+        slot: str,
+        name: str,
+        start: int,
+        options: Mapping[str, str],
+        clock: Clock,
     ) -> None:
-        self._slot, self._clock = slot, clock
+        self._slot, self._name, self._clock = slot, name, clock
         self._confirmed = start
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -135,11 +142,6 @@ class ReplicationStream:
         self._keeper.start()
         self.server_position = start
         """How far the server's log was when it last said so; all before it was received."""
-
-    @staticmethod
-    def application(slot: str) -> str:
-        """The name under which the server shows a reader of a slot."""
-        return f"tidegate slot {slot}"[:63]
 
     def receive(self, limit: int) -> list[bytes]:
         """The payloads that have arrived, `limit` at most; does not wait.
@@ -183,7 +185,7 @@ class ReplicationStream:
             self._connection.finish()
 
     def _started(self, connect: Mapping[str, Any], start: int, options: Mapping[str, str]) -> pq.abc.PGconn:
-        own = {"replication": "database", "application_name": self.application(self._slot)}
+        own = {"replication": "database", "application_name": self._name}
         connection = pq.PGconn.connect(_conninfo(connect, **own).encode())
         if connection.status != pq.ConnStatus.OK:
             reason = connection.get_error_message()

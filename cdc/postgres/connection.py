@@ -14,20 +14,16 @@ from tidegate.cdc.postgres.log_reader import LogTable
 from tidegate.cdc.postgres.options import PostgresOptions
 from tidegate.cdc.postgres.pgoutput import Relation
 from tidegate.cdc.postgres.row_decoder import row_decoder
-from tidegate.cdc.postgres.server import query
+from tidegate.cdc.postgres.server import free_slot, query
 from tidegate.cdc.postgres.split import Chunk, Log, TableLayout
 from tidegate.cdc.postgres.tables import ReadTable, captured, column_decoders, columns_of
 from tidegate.cdc.postgres.types import TypeCatalog
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, UnavailableError
+from tidegate.errors import ConfigError
 
 __all__ = ["Connections"]
 
-_ACTIVE: Final = """
-    select s.active_pid, a.application_name from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
-    where s.slot_name = %s
-"""
-_LOOK_S: Final = 0.02
+_DROP: Final = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s"
 
 
 class Connections:
@@ -102,14 +98,20 @@ class Connections:
         Raises:
             UnavailableError: another program reads the slot.
         """
-        self._free(log.slot)
+        free_slot(self._session, log.slot, log.claim, self._clock, self._options.connect_timeout_ms / 1_000)
         options = {
             "proto_version": "2" if self._session.version >= _STREAMS else "1",
             "publication_names": self._publication,
         }
         if self._session.version >= _STREAMS:
             options |= {"messages": "on", "streaming": "on" if self._options.streaming else "off"}
-        return ReplicationStream(self._connect, log.slot, log.position.end_lsn, options, self._clock)
+        return ReplicationStream(
+            self._connect, log.slot, log.claim, log.position.end_lsn, options, self._clock
+        )
+
+    def drop_claim(self, claim: str) -> None:
+        """Drop the claim of the slot if it is there: checkpoints say from now on whose the slot is."""
+        self._session.row(_DROP, claim)
 
     def close(self) -> None:
         """Disconnect."""
@@ -120,23 +122,6 @@ class Connections:
     def _database(self) -> str:
         ((name,),) = self._session.rows("select current_database()")
         return str(name)
-
-    def _free(self, slot: str) -> None:
-        """End a reader of ours that is gone, and that the server has not noticed yet."""
-        deadline = self._clock.monotonic() + self._options.connect_timeout_ms / 1_000
-        while (row := self._session.row(_ACTIVE, slot)) is not None:
-            pid, application = row
-            if application != ReplicationStream.application(slot):
-                raise UnavailableError(
-                    f"postgres slot {slot!r} is read by process {pid} ({application or 'without a name'}); a slot has one reader: "
-                    "stop the other program"
-                )
-            if self._clock.monotonic() > deadline:
-                raise UnavailableError(
-                    f"postgres slot {slot!r} is still read by process {pid}, which does not end"
-                )
-            self._session.row("select pg_terminate_backend(%s)", pid)
-            self._clock.sleep(_LOOK_S)
 
 
 def _key(relation: Relation, newest: Sequence[str]) -> Sequence[str]:

@@ -61,6 +61,8 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
     slot: str
     lsn: int
     view: TransactionView
+    claim: str = ""
+    """The claim of the slot, which is dropped when there is a checkpoint."""
 
 
 class _State(msgspec.Struct, tag_field="v", tag=1):
@@ -200,7 +202,9 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
                     LoadedChunks(table.layout, tuple(_merged(table.ranges))) for table in state.tables
                 )
                 complete_at = self._server.position()
-                state.log = Log(state.start.slot, LogPosition(state.start.lsn), loaded, complete_at)
+                state.log = Log(
+                    state.start.slot, LogPosition(state.start.lsn), loaded, complete_at, state.start.claim
+                )
             state.tables = []
         if state.log is not None:
             log, state.log = state.log, None

@@ -110,7 +110,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
             del self._noted[earlier]
         position = self._noted.pop(checkpoint, None)
         if position is not None and self._log is not None:
-            self._log.confirm(position)
+            self._log.settled(position)
 
     def close(self) -> None:
         """Disconnect."""
@@ -219,6 +219,7 @@ class _LogRead:
         self.reader = LogReader(log.position, connections.log_table)
         self.filter = LoadFilter(connections.types, log.loaded) if log.loaded else None
         """What the first load contains, while the log may have it too."""
+        self._unclaimed = False
         self._stream: ReplicationStream | None = None
         self._events: Iterator[LogEvent] = iter(())
 
@@ -244,10 +245,13 @@ class _LogRead:
             self.filter = None
         return iter(()) if first is None else itertools.chain((first,), self._events)
 
-    def confirm(self, position: int) -> None:
+    def settled(self, position: int) -> None:
         """Let the server forget the log in front of a position."""
         if self._stream is not None:
             self._stream.confirm(position)
+        if self._part.claim and not self._unclaimed:
+            self._connections.drop_claim(self._part.claim)
+            self._unclaimed = True
 
     def close(self) -> None:
         """Disconnect."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, NoReturn
 
 from tidegate.cdc.postgres._client import Session, address, create_slot
@@ -16,15 +17,26 @@ from tidegate.cdc.postgres.pgoutput import format_lsn, parse_lsn
 from tidegate.cdc.postgres.split import KeyText, TableLayout
 from tidegate.cdc.postgres.types import TypeCatalog
 from tidegate.cdc.postgres.visibility import TransactionView
-from tidegate.errors import ConfigError
+from tidegate.clock import SYSTEM_CLOCK, Clock
+from tidegate.errors import ConfigError, UnavailableError
 
-__all__ = ["ExportedSnapshot", "Server"]
+__all__ = ["ExportedSnapshot", "Server", "claim_of", "free_slot", "query"]
 
 _OLDEST: Final = 130_000
 _SLOT: Final = (
     "select active_pid, wal_status, confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s"
 )
+_PUBLISHES: Final = "select pubinsert, pubupdate, pubdelete from pg_publication where pubname = %s"
 _POSITION: Final = "select pg_current_wal_insert_lsn()::text"
+
+
+_ACTIVE: Final = """
+    select s.active_pid, a.application_name from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
+    where s.slot_name = %s
+"""
+_LOOK_S: Final = 0.02
+_NO_LOG: Final = Start("", 0, TransactionView(0, 0, ()))
+"""Where nothing is read after the load, no transaction has to be in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,8 @@ class Server:
         publication: The publication; made at the first start if it does not exist.
         tables: Regular expressions for whole names, `schema.table`.
         options: How the source behaves.
+        claim: The name of a second slot, without a log, that says whose the first one is until there is a checkpoint; empty where
+            no slot may be made.
         needs_before: Whether the log must have the rows before updates and deletions.
     """
 
@@ -60,12 +74,14 @@ class Server:
         tables: Sequence[str],
         options: PostgresOptions,
         *,
+        claim: str,
         needs_before: bool = False,
     ) -> None:
         self._connect = connect
         self._slot, self._publication = slot, publication
         self._tables = tables
         self._options = options
+        self._claim = claim
         self._needs_before = needs_before
         self._open: Session | None = None
 
@@ -82,16 +98,18 @@ class Server:
             ConfigError: the source cannot run with this database; the message has the remedy.
             UnavailableError: the server did not answer.
         """
-        self._check_server()
         found = self._matching()
+        if self._options.start == "initial-only":
+            types = TypeCatalog(read_types(self._session))
+            return _NO_LOG, self._readable(self._layout(types, table, None, "") for table in found)
+        self._check_server()
         # A slot reads the catalog as of its position, so a publication that is made after it does not exist for it.
         layouts = self._published(found)
         if self._options.start != "latest":
-            for layout in layouts:
-                self._check_readable(layout)
-        self._check_slot_is_new()
+            self._readable(layouts)
+        self._claim_slot()
         lsn, view = create_slot(self._connect, self._slot, self._options.connect_timeout_ms / 1_000)
-        return Start(self._slot, lsn, view), [] if self._options.start == "latest" else layouts
+        return Start(self._slot, lsn, view, self._claim), [] if self._options.start == "latest" else layouts
 
     def resume(self, slot: str, position: int) -> None:
         """Check that a slot still has the log from a position on.
@@ -99,6 +117,8 @@ class Server:
         Raises:
             ConfigError: it does not; rows would be missing.
         """
+        if not slot:
+            return
         row = self._session.row(_SLOT, slot)
         if row is None:
             self._refuse(
@@ -213,7 +233,13 @@ class Server:
 
     def _published(self, tables: Sequence[PgTable]) -> list[TableLayout]:
         session = self._session
-        if session.row("select 1 from pg_publication where pubname = %s", self._publication) is None:
+        made = session.row(_PUBLISHES, self._publication)
+        if made is not None and not all(made):
+            self._refuse(
+                f"publication {self._publication!r} leaves out insertions, updates or deletions",
+                f"alter publication {identifier(self._publication)} set (publish = 'insert, update, delete, truncate')",
+            )
+        if made is None:
             names = ", ".join(_quoted(table) for table in tables)
             session.execute(
                 f"create publication {identifier(self._publication)} for table {names} with (publish_via_partition_root)"
@@ -258,27 +284,79 @@ class Server:
         listed = tuple((column.name, column.type_oid, column.modifier) for column in columns)
         return TableLayout(table.id, listed, table.key, condition, tuple(by_text))
 
-    def _check_readable(self, layout: TableLayout) -> None:
+    def _readable(self, layouts: Iterable[TableLayout]) -> list[TableLayout]:
+        """The same tables, if all of them may be read."""
+        checked = list(layouts)
         try:
-            self._session.rows(f"{query(layout, None, None)} limit 0")
+            for layout in checked:
+                self._session.rows(f"{query(layout, None, None)} limit 0")
         except ConfigError as error:
             raise ConfigError(f"postgres source on {address(self._connect)}: {error}") from error
+        return checked
 
-    def _check_slot_is_new(self) -> None:
-        row = self._session.row(_SLOT, self._slot)
-        if row is None:
-            return
-        if self._options.slot_exists == "refuse" or row[0] is not None:
+    def _claim_slot(self) -> None:
+        """Make room for the slot: one of ours, left by a start that came to no checkpoint, is dropped; others are refused."""
+        session = self._session
+        if not self._claim:
             self._refuse(
-                f"slot {self._slot!r} exists already"
-                + (f" and is read by process {row[0]}" if row[0] else ""),
-                "take another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
-                "'recreate'",
+                f"slot {self._slot!r} does not exist yet", "the first start of the pipeline makes it"
             )
-        self._session.execute("select pg_drop_replication_slot(%s)", self._slot)
+        claimed = session.row(_SLOT, self._claim) is not None
+        if session.row(_SLOT, self._slot) is not None:
+            if not claimed and self._options.slot_exists == "refuse":
+                self._refuse(
+                    f"slot {self._slot!r} exists already, and this pipeline did not make it",
+                    "take another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
+                    "'recreate'",
+                )
+            free_slot(
+                session, self._slot, self._claim, SYSTEM_CLOCK, self._options.connect_timeout_ms / 1_000
+            )
+            session.execute("select pg_drop_replication_slot(%s)", self._slot)
+        if not claimed:
+            session.execute("select pg_create_physical_replication_slot(%s)", self._claim)
 
     def _refuse(self, found: str, remedy: str) -> NoReturn:
         raise ConfigError(f"postgres source on {address(self._connect)}: {found}; {remedy}")
+
+
+def claim_of(slot: str, owner: str) -> str:
+    """The name of the claim of a slot by an owner.
+
+    Example:
+        >>> claim_of("orders", "shop file:///state source")
+        'orders_6a8e72e4fd5b'
+    """
+    return f"{slot[:50]}_{sha256(owner.encode()).hexdigest()[:12]}"
+
+
+def free_slot(session: Session, slot: str, reader: str, clock: Clock, timeout_s: float) -> None:
+    """End the connection of a reader that is gone, if the server has not noticed it yet.
+
+    Args:
+        session: Where to ask.
+        slot: The slot.
+        reader: The name under which readers of ours are connected.
+        clock: For waiting.
+        timeout_s: How long the connection may take to end.
+
+    Raises:
+        UnavailableError: another program reads the slot.
+    """
+    deadline = clock.monotonic() + timeout_s
+    while (row := session.row(_ACTIVE, slot)) is not None:
+        pid, application = row
+        if application != reader:
+            raise UnavailableError(
+                f"postgres slot {slot!r} is read by process {pid} ({application or 'without a name'}); a slot has one reader: stop "
+                "the other program"
+            )
+        if clock.monotonic() > deadline:
+            raise UnavailableError(
+                f"postgres slot {slot!r} is still read by process {pid}, which does not end"
+            )
+        session.row("select pg_terminate_backend(%s)", pid)
+        clock.sleep(_LOOK_S)
 
 
 def where(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> str:

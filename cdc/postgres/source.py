@@ -92,7 +92,7 @@ class PostgresSource(Source[PostgresSplit]):
         self, context: EnumeratorContext[PostgresSplit], restored: bytes | None
     ) -> PostgresEnumerator:
         """Plans the first load."""
-        from tidegate.cdc.postgres.server import Server
+        from tidegate.cdc.postgres.server import Server, claim_of
 
         server = Server(
             self.connect,
@@ -100,6 +100,7 @@ class PostgresSource(Source[PostgresSplit]):
             self.publication,
             self.tables,
             self.options,
+            claim=claim_of(self.slot, context.owner) if context.owner else "",
             needs_before=self.deserializer.needs_before,
         )
         return PostgresEnumerator(context, server, restored, follows=not self.bounded)

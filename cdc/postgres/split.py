@@ -75,12 +75,14 @@ class Log(msgspec.Struct, frozen=True, tag="log"):
         position: Where to continue.
         loaded: What the first load contains; empty when the log has passed `complete_at`.
         complete_at: From here on no transaction is contained in the first load.
+        claim: The claim of the slot, which is not needed any more once there is a checkpoint.
     """
 
     slot: str
     position: LogPosition
     loaded: tuple[LoadedChunks, ...] = ()
     complete_at: int = 0
+    claim: str = ""
 
 
 class PostgresSplit(Split, frozen=True, tag_field="v", tag=1):

@@ -102,6 +102,7 @@ class _Deal(Generic[S]):
     """One reader, to which everything is assigned."""
 
     parallelism = 1
+    owner = ""
 
     def __init__(self) -> None:
         self.splits: list[S] = []

@@ -49,6 +49,10 @@ class _StageContext:
         return self.outer.parallelism
 
     @property
+    def owner(self) -> str:
+        return self.outer.owner
+
+    @property
     def over(self) -> bool:
         """Whether every reader has read its part of the stage."""
         return not self.is_last and len(self.dry & self.promised) == self.parallelism

@@ -53,7 +53,7 @@ class SourceCoordination:
         self._post = post
         self._alignment = WatermarkAlignment.of(vertices)
         self.enumerators = Enumerators(
-            start.graph, start.manifest, self._assign, looked, found, self._send, start.ended
+            start.graph, start.manifest, self._assign, looked, found, self._send, start.ended, start.owner
         )
 
     def on(self, message: FromSource) -> None:

@@ -48,7 +48,7 @@ class SparkAttempt:
         self._observe = observe
         self._heard = heard
         self._claims = startup.claims(start.graph)
-        self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked)
+        self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked, start.owner)
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
         self._epochs = Epochs(startup, start, context, clock, self._meanwhile)
         self._performer = EpochPerformer(

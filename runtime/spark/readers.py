@@ -35,6 +35,7 @@ class Readers:
         manifest: Manifest | None,
         clock: Clock,
         looked: Callable[[OperatorUid, str | None], None],
+        owner: str = "",
     ) -> None:
         self._readers = {
             subtask: _Reader(vertex.head.uid)
@@ -45,7 +46,7 @@ class Readers:
         self._alignment = WatermarkAlignment.of(graph.vertices.values())
         self._limits: dict[Subtask, int] = {}
         self._clock = clock
-        self._enumerators = Enumerators(graph, manifest, self._assign, looked)
+        self._enumerators = Enumerators(graph, manifest, self._assign, looked, owner=owner)
 
     @property
     def drained(self) -> bool:

@@ -62,6 +62,7 @@ class SourceRig:
         self, target: SourceTarget, readers: int = 1, restored: SourceCheckpoint | None = None
     ) -> None:
         self.parallelism = readers
+        self.owner = "kit"
         self.batches: list[Batch] = []
         self._target = target
         self._source = target.source

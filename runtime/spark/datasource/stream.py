@@ -126,6 +126,7 @@ class _Splits:
     """The splits that are left at an offset, and the enumerator that finds more; the only reader there is."""
 
     parallelism = 1
+    owner = ""
 
     def __init__(self, source: Source[Any], start: dict[str, Any], clock: Clock) -> None:
         self.at = start

@@ -79,6 +79,7 @@ def watched() -> bytes:
 
 class Deal:
     parallelism = 1
+    owner = ""
 
     def __init__(self) -> None:
         self.assigned: list[Any] = []

@@ -91,6 +91,10 @@ class _Context:
     pipeline: Pipeline
 
     @property
+    def owner(self) -> str:
+        return self.pipeline.owner
+
+    @property
     def parallelism(self) -> int:
         return len(self.pipeline.readers)
 
@@ -114,12 +118,14 @@ class Pipeline:
         parallelism: How many readers it has.
         at: The checkpoint to begin at.
         limit: How many records a poll may give.
+        owner: Whose pipeline it is.
     """
 
     source: PostgresSource
     parallelism: int = 2
     at: Checkpoint | None = None
     limit: int = 100
+    owner: str = "tests"
     records: list[tuple[RowKind, Any]] = field(default_factory=list)
     """What the readers gave, in the order of the polls."""
     asked: set[int] = field(default_factory=set)
