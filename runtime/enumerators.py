@@ -266,9 +266,13 @@ def open_enumerator(
     enumerator = source.open_enumerator(
         _Context(vertex, assign, send, owner), state.coordinator if state is not None else ended
     )
-    enumerator.start()
-    if state is not None:
-        enumerator.give_back(_restored(vertex, source, state.splits))
+    try:
+        enumerator.start()
+        if state is not None:
+            enumerator.give_back(_restored(vertex, source, state.splits))
+    except BaseException:
+        enumerator.close()
+        raise
     return enumerator
 
 

@@ -142,10 +142,14 @@ class Pipeline:
         self._checkpoints = 0 if self.at is None else self.at.number
         restored = None if self.at is None else self.at.enumerator
         self.enumerator = self.source.open_enumerator(_Context(self), restored)
-        self.enumerator.start()
+        try:
+            self.enumerator.start()
+            if self.at is not None:
+                self.enumerator.give_back(self.at.splits)
+        except BaseException:
+            self.close()
+            raise
         if self.at is not None:
-            assert all(split.id for split in self.at.splits)
-            self.enumerator.give_back(self.at.splits)
             del self.records[self.at.records :]
 
     def _step(self, reader: int) -> bool:

@@ -326,3 +326,27 @@ def test_a_checkpoint_with_splits_of_another_source_under_the_same_uid_is_refuse
         match=r"(?s)source 'numbers': cannot decode a split .*RangeSplit as SixSplits writes it.*a new uid",
     ):
         Wire(SixSplits(), before)
+
+
+class Away(SixSplits):
+    """Its system does not answer."""
+
+    def open_enumerator(
+        self, context: EnumeratorContext[RangeSplit], restored: bytes | None
+    ) -> SplitEnumerator[RangeSplit]:
+        given = super().open_enumerator(context, restored)
+
+        def start() -> None:
+            raise UnavailableError("no answer")
+
+        given.start, given.close = start, lambda: closed.append(context.owner)  # type: ignore[method-assign]
+        return given
+
+
+closed: list[str] = []
+
+
+def test_an_enumerator_that_does_not_start_is_closed() -> None:
+    with pytest.raises(UnavailableError, match="no answer"):
+        Wire(Away())
+    assert closed == [""]
