@@ -210,7 +210,7 @@ def test_in_flight_records_restored_by_every_subtask_are_detected(
     class TakenByAll(Backlog):
         def __init__(self, vertex: Any, env: ChainEnvironment) -> None:
             super().__init__(vertex, env)
-            if vertex.keyed is None:
+            if not vertex.keyed:
                 others = [dataclasses.replace(env, subtask=subtask) for subtask in vertex.subtasks]
                 self._found = chain.from_iterable(Backlog(vertex, other)._found for other in others)
 

@@ -153,7 +153,7 @@ def test_a_printed_change_shows_its_kind(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "table orders has no option 'connector'; expected one of datagen, print"),
+        ({}, "table orders has no option 'connector'; expected one of datagen, jdbc, postgres-cdc, print"),
         ({"connector": "datagne"}, "no table factory is called 'datagne'; did you mean 'datagen'"),
         (
             {"connector": "print"},
@@ -240,7 +240,7 @@ def test_a_schema_that_cannot_be_read_is_refused(schema: Schema, message: str) -
             "datagen",
             SCHEMA,
             (),
-            "table t cannot be written: connector 'datagen' is a source only; expected one of print",
+            "table t cannot be written: connector 'datagen' is a source only; expected one of jdbc, print",
         ),
         (
             "print",

@@ -59,6 +59,8 @@ for name, value in result.metrics.items():
 '''
 
 DESCRIBED = """
+from tidegate.cdc.postgres import PostgresSource
+from tidegate.connectors.database import Database, DatabaseSink
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.formats import RegistryAvro, SchemaRegistry
 from tidegate.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource, SchemaValues
@@ -68,7 +70,10 @@ env = StreamExecutionEnvironment.get_execution_environment()
 source = KafkaSource("b:9092", ("orders",), deserializer=SchemaValues(RegistryAvro(SchemaRegistry("http://r:8081"))))
 stream = env.from_source(source)
 steps = [stream._transformation]
-for sink in (KafkaSink("b:9092", KafkaRecordSerializationSchema("totals")), FileSink("out")):
+changes = env.from_source(PostgresSource({}, ["public.t"], "s"))
+changes.print()
+steps.append(changes._transformation)
+for sink in (DatabaseSink(Database("postgresql://h/d"), "t"), KafkaSink("b:9092", KafkaRecordSerializationSchema("totals")), FileSink("out")):
     steps.append(stream.sink_to(sink)._transformation)
 env.explain()
 for step in steps:
@@ -349,6 +354,20 @@ CONNECTORS: dict[str, Entry] = {
         "dead", r"file sink has dead_letters, but on_error is 'fail'"
     ),
     "connector.files.sink.take-over": described("true", r"FileSinkOptions\(.*take_over=True"),
+    "connector.database.sink.mode": described("prepared", r"DatabaseSinkOptions\(mode='prepared'"),
+    "connector.database.sink.buffer-rows": described("8", r"DatabaseSinkOptions\(.*buffer_rows=8"),
+    "connector.database.sink.flush-interval": described("7 s", r"flush_interval_ms=7000"),
+    "connector.database.sink.on-branch": described("append", r"DatabaseSinkOptions\(.*on_branch='append'"),
+    "connector.database.sink.schema": described("own", r"DatabaseSinkOptions\(.*schema='own'"),
+    "connector.database.sink.prepared-alarm": described("7 s", r"prepared_alarm_ms=7000"),
+    "connector.database.sink.take-over": described("true", r"DatabaseSinkOptions\(.*take_over=True"),
+    "connector.postgres-cdc.start": described("latest", r"PostgresOptions\(start='latest'"),
+    "connector.postgres-cdc.chunk-rows": described("8", r"chunk_rows=8"),
+    "connector.postgres-cdc.on-truncate": described("skip", r"on_truncate='skip'"),
+    "connector.postgres-cdc.slot-exists": described("recreate", r"slot_exists='recreate'"),
+    "connector.postgres-cdc.streaming": described("true", r"streaming=True"),
+    "connector.postgres-cdc.special-dates": described("null", r"special_dates='null'"),
+    "connector.postgres-cdc.connect-timeout": described("7 s", r"connect_timeout_ms=7000"),
     "connector.kafka.sink.pool": described("8", r"KafkaSinkOptions\(.*pool=8"),
     "connector.kafka.sink.transaction-timeout": described("1 min", r"transaction_timeout_ms=60000"),
     "connector.kafka.sink.take-over": described("true", r"KafkaSinkOptions\(.*take_over=True"),
