@@ -213,7 +213,7 @@ def test_changes_are_refused_before_the_start_where_there_is_no_key(file: Path) 
     env = environment()
     changes = env.from_collection([Row.of_kind(RowKind.DELETE, 1, "a")])
     changes.sink_to(table_sink(described(file, schema=columns)).sink())
-    with pytest.raises(ConfigError, match=r"takes insertions only; got changes"):
+    with pytest.raises(ConfigError, match=r"accepts insertions only; got changes"):
         env.execute()
 
 

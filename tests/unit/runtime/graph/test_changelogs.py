@@ -59,7 +59,7 @@ def test_a_hybrid_source_states_the_kinds_of_all_its_stages(env: StreamExecution
     assert HybridSource((inserts, lambda end: changes)).changelog_mode == INSERTS
     assert united.changelog_mode == DELETES
     env.from_source(united).key_by(lambda row: row[0]).reduce(lambda first, second: second).print()
-    with pytest.raises(ConfigError, match=r"operator 'reduce.* takes insertions only; got changes \[I,D\]"):
+    with pytest.raises(ConfigError, match=r"operator 'reduce.* accepts insertions only; got changes \[I,D\]"):
         env.explain()
 
 
