@@ -89,9 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def own_state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All programs of one test run are the same script: without a home of its own a test goes on from another's state."""
+def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All programs of one test run are the same script: without a home of its own a test goes on from another's state.
+
+    The settings of a command that ran in this process do not reach the next test.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    yield
+    if (options := sys.modules.get("tidegate.runtime.options")) is not None:
+        options.set_command_line(options.Layer("command line", {}))
 
 
 @pytest.fixture(scope="session")

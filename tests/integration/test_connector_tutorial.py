@@ -38,8 +38,9 @@ def test_the_connector_of_the_tutorial_passes_the_kit(tmp_path: Path) -> None:
 
 
 def test_the_source_that_fetches_passes_the_kit_as_it_is_printed(tmp_path: Path) -> None:
-    streams, _, _ = PAGE.read_text(encoding="utf-8").partition("\n## Tables\n")
-    *_, source, _, kit = BLOCK.findall(streams)
+    _, _, behind = PAGE.read_text(encoding="utf-8").partition("\n## A client that waits\n")
+    section, _, _ = behind.partition("\n## ")
+    source, _, kit = BLOCK.findall(section)
 
     assert passed(tmp_path, {"pages_connector.py": source, "test_pages.py": kit}) >= 19
 

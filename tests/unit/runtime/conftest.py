@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print import PrintSink
-from tidegate.options import Layer
-from tidegate.runtime import options
 from tidegate.runtime.graph.transformations import (
     FEEDBACK,
     ITERATION,
@@ -49,13 +47,6 @@ def step() -> Step:
         return Transformation(_KINDS[kind], name or kind, given, inputs, **fields)
 
     return make
-
-
-@pytest.fixture
-def no_command_line() -> Iterator[None]:
-    """Puts the settings of `tidegate run` back to none, as in a program started by itself."""
-    yield
-    options.set_command_line(Layer("command line", {}))
 
 
 _FUNCTIONS = (MAP, FILTER, FLAT_MAP, PROCESS, REDUCE, STAMP, ASYNC_WAIT, WINDOW)

@@ -119,7 +119,6 @@ def test_the_longest_key_that_stands_in_a_name_gives_the_reason() -> None:
     assert "not a name of PyFlink" in reason("pyflink.common.types.RowKind.nonsense")
 
 
-@pytest.mark.usefixtures("no_command_line")
 @pytest.mark.parametrize("target", ["inline", "embedded"])
 def test_a_program_written_for_pyflink_runs_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str

@@ -17,7 +17,7 @@ COUNT = 60
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Orders, and what a pipeline made of them: the declined ones are left out, the others have a total."""
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()

@@ -62,7 +62,7 @@ AGAIN = ("--map", "source-1=")
 
 
 @pytest.fixture
-def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Command:
+def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Writes the program in a version of its own and hands it to a command."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -23,8 +23,6 @@ from tidegate.runtime.cli.explain import launch_of
 from tidegate.runtime.cli.main import _parser, main
 from tidegate.runtime.options import JobOptions
 
-pytestmark = pytest.mark.usefixtures("no_command_line")
-
 ROOT = Path(__file__).resolve().parents[4]
 ROCKSDB = "state.backend.rocksdb."
 

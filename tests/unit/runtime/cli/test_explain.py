@@ -25,7 +25,7 @@ print("the program went on")
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> str:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A program in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["tidegate"])

@@ -69,7 +69,7 @@ Command = Callable[..., int]
 
 
 @pytest.fixture
-def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Command:
+def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Writes the program with this step and hands it to a command."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -208,7 +208,8 @@ def test_a_method_that_will_not_come_says_why(env: StreamExecutionEnvironment) -
 
 def test_backends_and_clients_say_why_too(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(
-        AttributeError, match=r"set_predefined_options is not available: not implemented yet: RocksDB is configured by single options"
+        AttributeError,
+        match=r"set_predefined_options is not available: not implemented yet: RocksDB is configured by single options",
     ):
         EmbeddedRocksDBStateBackend().set_predefined_options(None)  # type: ignore[attr-defined] # what is refused
     with pytest.raises(

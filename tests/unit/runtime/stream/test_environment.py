@@ -32,7 +32,7 @@ def environment(**settings: Any) -> StreamExecutionEnvironment:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to start programs in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
