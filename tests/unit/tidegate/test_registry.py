@@ -36,5 +36,7 @@ def test_a_name_that_two_packages_have_is_refused_with_both(
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="no backend is called 'haep'; did you mean 'heap'"):
         registry.load("tidegate.backends", "haep")
-    with pytest.raises(ConfigError, match="no table factory is called 'zzz'; known are datagen, jdbc, postgres-cdc, print"):
+    with pytest.raises(
+        ConfigError, match="no table factory is called 'zzz'; known are datagen, jdbc, postgres-cdc, print"
+    ):
         registry.load("tidegate.tables", "zzz")
