@@ -1,4 +1,4 @@
-"""Keyed process functions that are `async def`: many records at once, those of one key one after the other.
+"""Operator for `async def` keyed process functions: many records at once, records of one key in order.
 
 The function runs in the worker's event loop; its state and timers stay with the worker's thread, which carries out what
 the function asks for. A watermark waits for all records before it, its timers for it, and all records behind it for
@@ -34,14 +34,14 @@ from tidegate.serde import isolate
 __all__ = ["AsyncProcess", "is_async"]
 
 _AT_ONCE: Final = 1_000
-"""As many records are under way at most, and no batch is taken while so many wait."""
+"""At most `capacity` records are in progress, and no batch is accepted while `capacity` records wait."""
 
 _METHODS: Final = ("process_element", "process_element1", "process_element2", "on_timer")
 
 Handler = Callable[[Any, Any], Any]
 
 _Reply: TypeAlias = tuple["asyncio.Future[Any]", Any, BaseException | None]
-"""Who asked, and the value or the error that an operation ended with."""
+"""The future of the caller, and the value or the error of the operation."""
 
 
 def is_async(function: Any) -> bool:
@@ -59,14 +59,14 @@ def is_async(function: Any) -> bool:
     if len(set(kinds.values())) > 1:
         ordinary = ", ".join(name for name, asynchronous in kinds.items() if not asynchronous)
         raise ConfigError(
-            f"{type(function).__name__} is `async def` in part; got ordinary {ordinary}; expected one kind of methods: "
+            f"{type(function).__name__} mixes ordinary and `async def` methods; got ordinary {ordinary}; expected one kind: "
             "write `async def` in front of all of them"
         )
     return True in kinds.values()
 
 
 class AsyncProcess(Deferring):
-    """The operator; records wait in line, then for those of their key, and are under way at last."""
+    """The operator. A record waits in the queue, then for earlier records of its key, then is in progress."""
 
     def __init__(
         self, handlers: tuple[Handler, ...], on_timer: Any, store: KeyedStore, context: OperatorContext
@@ -76,7 +76,7 @@ class AsyncProcess(Deferring):
         if context.env.batch or context.env.traced:
             raise ConfigError(
                 f"operator {context.get_task_name()!r} is `async def`; got "
-                f"{'a batch job' if context.env.batch else 'state.log.granularity event'}, where records go one by one; "
+                f"{'a batch job' if context.env.batch else 'state.log.granularity event'}, where records are processed one by one; "
                 f"expected {'execution.runtime-mode STREAMING' if context.env.batch else 'state.log.operators that are neither it nor behind it'}, or an ordinary function"
             )
         self.stamp: int | None = None
@@ -87,50 +87,50 @@ class AsyncProcess(Deferring):
         self._context = context
         self._line: deque[_Record | Mark] = deque()
         self._of_key: dict[Any, deque[_Record]] = {}
-        """For each key that has a record under way, those that wait for it."""
+        """For each key with a record in progress, the records that wait for it."""
         self._held = 0
-        """All records that have not ended."""
+        """All unfinished records."""
         self._running = 0
         self._told: deque[_Asked | _Done] = deque()
         self._woken = False
 
     def ready(self) -> bool:
-        """Whether a record could begin soon."""
+        """Whether a new record can start soon."""
         return self._held < _AT_ONCE
 
     def empty(self) -> bool:
-        """Whether nothing waits or is under way."""
+        """Whether no record waits or is in progress."""
         return not self._line and not self._of_key
 
     def settled(self) -> bool:
-        """As `empty`: what is under way has changed state already, and cannot begin again."""
+        """As `empty`: a record in progress may have changed state, so it cannot be started again."""
         return self.empty()
 
     def begin(self, watermark: int) -> None:
-        """Shown to the function."""
+        """Passed to the function."""
         self.watermark = watermark
 
     def forwarded(self, watermark: int) -> int | None:
-        """Nothing: a watermark waits in line for the records before it and for its timers."""
+        """None: a watermark waits in the queue for the records before it and for its timers."""
         self._line.append(Watermark(watermark))
         return None
 
     def idle(self, idle: bool) -> None:
-        """Idleness waits in line."""
+        """None: a change of idleness waits in the queue."""
         self._line.append(Idle(idle))
 
     def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
-        """Nothing yet: the timers that are due wait in line, as many as there is room for."""
+        """None: due timers wait in the queue, up to its capacity."""
         for timer in self.state.processing_timers.due(now_ms, max(0, _AT_ONCE - self._held)):
             self._line.append(self._due(timer, TimeDomain.PROCESSING_TIME))
         return None
 
     def next_processing_time(self) -> int | None:
-        """When the next processing-time timer is due, if there is room for it."""
+        """When the next processing-time timer is due; None if the queue is full."""
         return self.state.processing_timers.next_time() if self.ready() else None
 
     def arrivals(self) -> Iterator[Element]:
-        """Carries out what is asked, emits what is done, begins what can begin."""
+        """Execute requested operations, emit finished records, start waiting ones."""
         self._woken = False
         answers: list[_Reply] = []
         done: list[_Done] = []
@@ -154,7 +154,7 @@ class AsyncProcess(Deferring):
             )
 
     def tell(self, event: _Asked | _Done) -> None:
-        """Hand something to the worker's thread, which is woken once; called in the event loop."""
+        """Pass an operation to the worker's thread and wake it once; called in the event loop."""
         self._told.append(event)
         if not self._woken:
             self._woken = True
@@ -169,7 +169,7 @@ class AsyncProcess(Deferring):
         return _Record(self, timer.key, self._on_timer, timer.time, timer.time, domain)
 
     def _begin(self, starting: list[_Record]) -> Iterator[Mark]:
-        """Move on in line; marks that nothing holds up any more go on."""
+        """Advance the queue; emit watermarks and idleness that no record blocks."""
         while self._line and self._running + len(starting) < _AT_ONCE:
             head = self._line[0]
             if isinstance(head, _Record):
@@ -215,7 +215,7 @@ class AsyncProcess(Deferring):
         failure: BaseException | None = None
         try:
             value = asked.operation()
-        except BaseException as error:  # of a function that state calls, such as that of a reducing state
+        except BaseException as error:  # raised by a function that state calls, such as a reduce function
             failure = error
         if asked.answer is not None:
             answers.append((asked.answer, value, failure))
@@ -235,7 +235,7 @@ class AsyncProcess(Deferring):
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """A record or timer with its key: the context of the function that works on it."""
+    """A record or timer with its key: the context passed to the function."""
 
     operator: AsyncProcess
     key: Any
@@ -246,7 +246,7 @@ class _Record:
     over: bool = False
 
     def ask(self, operation: Callable[[], Any]) -> asyncio.Future[Any]:
-        """The answer of an operation with the key bound, in time."""
+        """The result of an operation, executed with the key bound."""
         self._refuse_when_over()
         answer = asyncio.get_running_loop().create_future()
         self.operator.tell(_Asked(self, operation, answer))
@@ -283,14 +283,14 @@ class _Record:
         self._leave(partial(self.operator.state.event_timers.delete, Timer(timestamp, self.key)))
 
     def _leave(self, operation: Callable[[], None]) -> None:
-        """Let an operation be carried out before the record is done."""
+        """Execute an operation while the record is in progress."""
         self._refuse_when_over()
         self.operator.tell(_Asked(self, operation))
 
     def _refuse_when_over(self) -> None:
         if self.over:
             raise ConfigError(
-                f"state or a timer of key {self.key!r} is used by a task that its record left behind; "
+                f"state or a timer of key {self.key!r} is used by a task that outlived the processing of its record; "
                 "expected every task to end before the function does; await it there"
             )
 
@@ -309,7 +309,7 @@ class _Done:
 
     @property
     def timed(self) -> bool:
-        """Whether what it emits has a time; that of a timer of the clock has none."""
+        """Whether its results have a timestamp; results of processing-time timers have none."""
         return self.record.stamp is not None and self.record.domain is not TimeDomain.PROCESSING_TIME
 
 
@@ -333,7 +333,7 @@ async def _collected(
 def _hand_out(answers: list[_Reply]) -> None:
     """Called in the event loop."""
     for future, value, failure in answers:
-        if future.done():  # who asked has given up
+        if future.done():  # the caller has cancelled it
             continue
         if failure is None:
             future.set_result(value)
@@ -342,7 +342,7 @@ def _hand_out(answers: list[_Reply]) -> None:
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """The error as a future can hold it; a coroutine does the same to a `StopIteration`."""
+    """The error in a form that a future accepts; coroutines convert `StopIteration` in the same way."""
     if not isinstance(error, StopIteration):
         return error
     raisable = RuntimeError(f"a function of state raised {called(error)}")

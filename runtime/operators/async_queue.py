@@ -1,8 +1,8 @@
-"""The order in which answers to requests leave: pure queues of requests, and of watermarks and
-idleness as marks between them.
+"""Queues that order the results of asynchronous requests. Watermarks and changes of idleness are marks
+between requests. Pure: no I/O, no threads.
 
-A queue holds everything that has not left yet, answered or not; what it holds is the operator's state. Nothing a
-queue hands out goes past a mark, in either direction.
+A queue holds every request that was not emitted, completed or not; its content is the operator's state. No result
+passes a mark, in either direction.
 
 Example:
     >>> queue = OrderedQueue()
@@ -30,7 +30,7 @@ __all__ = ["Entry", "Mark", "OrderedQueue", "Request", "RequestQueue", "Unordere
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A record somebody is asked about, and the answer once it is there."""
+    """A record that a request was made for, and the results once they arrived."""
 
     value: Any
     timestamp: int | None = None
@@ -38,37 +38,37 @@ class Request:
 
 
 Mark: TypeAlias = Watermark | Idle
-"""What keeps its place between records."""
+"""A watermark or change of idleness; it keeps its place between records."""
 
 Entry: TypeAlias = Request | Mark
 
 
 class RequestQueue(Protocol):
-    """What the operator needs; it knows nothing of order."""
+    """The interface of both queues, used by the operator."""
 
     def add(self, entry: Entry) -> None:
-        """Put a record or mark behind all that came before."""
+        """Append a record or mark."""
         ...
 
     def complete(self, request: Request, results: list[Any]) -> None:
-        """The answer to a request is there."""
+        """Store the results of a request."""
         ...
 
     def take(self) -> list[Entry]:
-        """Remove and return what may leave now, in order."""
+        """Remove and return the entries that can be emitted now, in order."""
         ...
 
     def entries(self) -> list[Entry]:
-        """All that has not left, answered or not."""
+        """All entries that were not emitted, completed or not."""
         ...
 
     def __len__(self) -> int:
-        """How many requests have not left."""
+        """The number of requests that were not emitted."""
         ...
 
 
 class OrderedQueue:
-    """Answers leave in the order of the records: one that is early waits for all before it."""
+    """Results are emitted in the order of the records: an early result waits for all before it."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
@@ -78,16 +78,16 @@ class OrderedQueue:
         return self._requests
 
     def add(self, entry: Entry) -> None:
-        """Put a record or mark behind all that came before."""
+        """Append a record or mark."""
         self._entries.append(entry)
         self._requests += isinstance(entry, Request)
 
     def complete(self, request: Request, results: list[Any]) -> None:
-        """The answer to a request is there."""
+        """Store the results of a request."""
         request.results = results
 
     def take(self) -> list[Entry]:
-        """Remove and return the answered head of the queue."""
+        """Remove and return the completed head of the queue."""
         taken: list[Entry] = []
         while self._entries:
             head = self._entries[0]
@@ -98,15 +98,15 @@ class OrderedQueue:
         return taken
 
     def entries(self) -> list[Entry]:
-        """All that has not left, answered or not."""
+        """All entries that were not emitted, completed or not."""
         return list(self._entries)
 
 
 class UnorderedQueue:
-    """Answers leave as they come, but only between the marks that were around their records.
+    """Results are emitted as they arrive, but only between the marks around their records.
 
-    Requests between two marks form a set. Only those of the first set can leave; a mark leaves when all sets before
-    it are empty. Without marks, as in processing time, there is one set and the first answer is the first to leave.
+    Requests between two marks form a set. Only those of the first set can be emitted; a mark is emitted when all sets
+    before it are empty. Without marks, as in processing time, there is one set and results are emitted as they arrive.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class UnorderedQueue:
         return self._requests
 
     def add(self, entry: Entry) -> None:
-        """Put a record into the last set, or a mark and a new set behind it."""
+        """Add a record to the last set, or a mark and a new set after it."""
         if isinstance(entry, Request):
             last = self._sets[-1]
             assert isinstance(last, dict)  # a set follows every mark
@@ -129,7 +129,7 @@ class UnorderedQueue:
             self._advance()
 
     def complete(self, request: Request, results: list[Any]) -> None:
-        """The answer to a request is there; it leaves if its set is the first."""
+        """Store the results of a request; they can be emitted if its set is the first."""
         request.results = results
         first = self._sets[0]
         if isinstance(first, dict) and first.pop(id(request), None) is not None:
@@ -137,13 +137,13 @@ class UnorderedQueue:
             self._advance()
 
     def take(self) -> list[Entry]:
-        """Remove and return what is answered in the order of the answers, and the marks they held up."""
+        """Remove and return completed requests in the order of their results, and the marks they blocked."""
         taken, self._done = self._done, []
         self._requests -= sum(isinstance(entry, Request) for entry in taken)
         return taken
 
     def entries(self) -> list[Entry]:
-        """All that has not left, answered or not."""
+        """All entries that were not emitted, completed or not."""
         entries = list(self._done)
         for each in self._sets:
             entries += each.values() if isinstance(each, dict) else [each]

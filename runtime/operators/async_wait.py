@@ -1,8 +1,8 @@
-"""Asks an external system about each record without waiting for one answer before the next question.
+"""Operator for asynchronous I/O: requests an external system for each record, many requests at once.
 
 Requests run in the worker's event loop; everything else, the queue above all, belongs to the worker's thread. At a
-barrier the queue is the operator's state: all that has not left. After a restore all of it is asked again, so a
-question may be asked more than once, while each record's results go on once.
+barrier the queue is the operator's state: all requests that were not emitted. A restore repeats all of them, so a
+request may be made more than once, while each record's results are emitted once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _QUEUE = "queue"
 
 @dataclass(frozen=True)
 class AsyncStep(Wrapper):
-    """A function and the terms of its use."""
+    """An async function and its settings."""
 
     function: AsyncFunction
     timeout_ms: int
@@ -57,7 +57,7 @@ class AsyncStep(Wrapper):
 class Kept(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     """An entry of the queue in a checkpoint: a record, or a watermark if `value` is None.
 
-    A watermark holds only while nobody deals the records anew, so it says at which parallelism it was true.
+    A watermark is valid only at the parallelism it was stored with: a rescale redistributes the records around it.
     """
 
     value: bytes | None
@@ -73,7 +73,7 @@ ASYNC_WAIT: Final = StepKind("async_wait", _open, nests=True)
 
 
 class AsyncWait(Deferring):
-    """At most `capacity` requests are under way, and no batch is taken while as many results have not left."""
+    """At most `capacity` requests are in progress, and no batch is accepted while `capacity` results are not emitted."""
 
     def __init__(self, step: AsyncStep, context: OperatorContext) -> None:
         super().__init__((Call("process", self._take, self),))
@@ -88,7 +88,7 @@ class AsyncWait(Deferring):
         self._codec = codec_for(None)
 
     def open(self) -> None:
-        """Ask again about everything the checkpoint holds."""
+        """Repeat all requests in the checkpoint."""
         for item in self._context.restored.items(_QUEUE):
             kept = msgspec.msgpack.decode(item, type=Kept)
             if kept.value is not None:
@@ -97,24 +97,24 @@ class AsyncWait(Deferring):
                 self._queue.add(Watermark(kept.timestamp))
 
     def ready(self) -> bool:
-        """Whether a request could start at once."""
+        """Whether a request can start at once."""
         return len(self._queue) < self._step.capacity
 
     def empty(self) -> bool:
-        """Whether every result has left."""
+        """Whether every result was emitted."""
         return not self._queue.entries()
 
     def forwarded(self, watermark: int) -> int | None:
-        """Nothing: a watermark waits in the queue for the records before it."""
+        """None: a watermark waits in the queue for the records before it."""
         self._queue.add(Watermark(watermark))
         return None
 
     def idle(self, idle: bool) -> None:
-        """Idleness waits in the queue like a watermark: who behind it goes on without us must have our records."""
+        """None: idleness waits in the queue like a watermark, so receivers get our records before they stop waiting for us."""
         self._queue.add(Idle(idle))
 
     def arrivals(self) -> Iterator[Element]:
-        """What may leave by now, in order; starts requests in place of those that were answered."""
+        """Emit completed requests in order; start requests in place of the completed ones."""
         self._told = False
         while self._answers:
             request, answer = self._answers.popleft()
@@ -131,7 +131,7 @@ class AsyncWait(Deferring):
                 yield Batch(entry.results, times)
 
     def snapshot_lists(self) -> tuple[OperatorList, ...]:
-        """All that has not left."""
+        """All requests that were not emitted."""
         parallelism, encode = self._context.env.parallelism, self._codec.encode
         kept = [
             Kept(None, entry.timestamp, parallelism)
@@ -160,7 +160,7 @@ class AsyncWait(Deferring):
             )
 
     def _answer(self, request: Request, answer: Answer) -> None:
-        """Called in the event loop; the answer is handed to the worker's thread, which is woken once."""
+        """Called in the event loop; passes the result to the worker's thread and wakes it once."""
         self._answers.append((request, answer))
         if not self._told:
             self._told = True
@@ -201,7 +201,7 @@ def _checked(results: Any, function: Callable[..., Any]) -> list[Any]:
     if not isinstance(results, list | tuple):
         got = "None" if results is None else f"{type(results).__name__} {shorten(results)}"
         raise UserCodeError(
-            f"a request answered {got}; expected a list of results from async_invoke and timeout: "
+            f"a request returned {got}; expected a list of results from async_invoke and timeout: "
             "[] if there are none, [result] for one"
         )
     return list(results)

@@ -1,4 +1,4 @@
-"""Functions with broadcast state: one input reads it, the other changes it."""
+"""Operators of broadcast process functions: one input reads broadcast state, the other changes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BROADCAST_PROCESS", "BroadcastStep"]
 
 _AT_ONCE: Final = 1_000
-"""Keys that a function is applied to before the cache is brought back to its size."""
+"""Keys that a function is applied to before the cache is trimmed to its size."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ BROADCAST_PROCESS: Final = StepKind(
 
 
 class _States:
-    """The broadcast states of one operator by name, as either side sees them."""
+    """The broadcast states of one operator by name, for both sides."""
 
     def __init__(self, descriptors: tuple[MapStateDescriptor, ...], context: OperatorContext) -> None:
         self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
@@ -85,7 +85,7 @@ class _States:
 
 
 class _ReadingContext(RecordContext):
-    """The surroundings of a record."""
+    """The context of a record."""
 
     def __init__(self, states: _States, now_ms: Callable[[], int]) -> None:
         super().__init__(now_ms)
@@ -93,7 +93,7 @@ class _ReadingContext(RecordContext):
 
 
 class _KeyedReadingContext(KeyedContext):
-    """The surroundings of a record or timer with a key."""
+    """The context of a record or timer with a key."""
 
     def __init__(self, states: _States, store: KeyedStore, now_ms: Callable[[], int]) -> None:
         super().__init__(store, now_ms)
@@ -101,7 +101,7 @@ class _KeyedReadingContext(KeyedContext):
 
 
 class _WritingContext(RecordContext):
-    """The surroundings of a broadcast record."""
+    """The context of a broadcast record."""
 
     def __init__(self, states: _States, now_ms: Callable[[], int]) -> None:
         super().__init__(now_ms)
@@ -109,7 +109,7 @@ class _WritingContext(RecordContext):
 
 
 class _KeyedWritingContext(_WritingContext):
-    """The surroundings of a broadcast record beside keyed ones."""
+    """The context of a broadcast record, where the other input has keys."""
 
     def __init__(self, states: _States, store: KeyedStore, now_ms: Callable[[], int]) -> None:
         super().__init__(states, now_ms)
@@ -118,7 +118,7 @@ class _KeyedWritingContext(_WritingContext):
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], None]
     ) -> None:
-        """Call `function(key, state)` for every key of this subtask that has something in a keyed state."""
+        """Call `function(key, state)` for every key of this subtask with a value in a keyed state."""
         store = self._store
         state = store.state(state_descriptor)
         for number, key in enumerate(store.keys(state_descriptor.name), start=1):
@@ -130,7 +130,7 @@ class _KeyedWritingContext(_WritingContext):
 
 
 class _Broadcast(Operator):
-    """Without keys."""
+    """The operator for an input without keys."""
 
     def __init__(self, step: BroadcastStep, states: _States, now_ms: Callable[[], int]) -> None:
         self._contexts = (_ReadingContext(states, now_ms), _WritingContext(states, now_ms))
@@ -144,18 +144,18 @@ class _Broadcast(Operator):
         )
 
     def begin(self, watermark: int) -> None:
-        """Only shown to the function."""
+        """Passed to the function; the operator does not use it."""
         for context in self._contexts:
             context.watermark = watermark
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """Only shown to the function."""
+        """Passed to the function; the operator does not use it."""
         self.begin(watermark)
         return None
 
 
 class _KeyedBroadcast(KeyedProcess):
-    """With keys on the side of the records: state and timers are theirs."""
+    """The operator for a keyed input: state and timers belong to the keys of its records."""
 
     def __init__(
         self, step: BroadcastStep, states: _States, store: KeyedStore, now_ms: Callable[[], int]
@@ -168,7 +168,7 @@ class _KeyedBroadcast(KeyedProcess):
 
         @wraps(handle)
         def process_broadcast_element(value: Any, context: Any) -> Iterable[Any] | None:
-            # The key of the record before is not that of this one, which has none.
+            # A broadcast record has no key: it must not see the key of the record before.
             store.unbind()
             results: Iterable[Any] | None = handle(value, context)
             return results
@@ -176,6 +176,6 @@ class _KeyedBroadcast(KeyedProcess):
         self.calls = (*self.calls, Call("process", process_broadcast_element, self._writing))
 
     def begin(self, watermark: int) -> None:
-        """Shown to both sides of the function."""
+        """Passed to both methods of the function."""
         super().begin(watermark)
         self._writing.watermark = watermark

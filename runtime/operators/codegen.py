@@ -1,10 +1,10 @@
-"""Turns a chain of steps into the source of one Python loop.
+"""Generates the source of one Python loop for a chain of steps.
 
 Each record passes the whole chain before the next one starts, and the only calls per record are those into user
 functions. The source is kept, so tracebacks show it and errors can be traced to the step whose line raised.
 
-Batches with a column of row kinds have a loop of their own. In it a function gets rows that have their kind, and what it
-gives has the kind that its rows have. Steps that only look at records, or compute them by expressions, keep the kind.
+Batches with a column of row kinds have a separate loop. In it a function gets rows with their kind, and its results
+have the kind of the rows it returns. Steps that only read records, or compute them by expressions, keep the kind.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["Compiled", "Encoder", "Stage", "compile_stages"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a chain: how it is called, who follows, and the outputs that take what it emits.
+    """One step of a chain: how it is called, the stages after it, and the outputs that its results go to.
 
-    `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
-    its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
-    its function says its results are. Values of the class `settled` have their shape already. `takes` are the row kinds
+    `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are the stages after
+    its side outputs, each a stage without a call. `shape` converts its results to their declared shape; `typed` is the
+    type that its function declares. Values of the class `settled` have their shape already. `takes` are the row kinds
     that its input may have, and `rows` says whether what it emits may be rows. One that `copies` holds records beyond its
     call that others may change. Rows of keys that do not come with the records are found by `lookup`.
     """
@@ -57,7 +57,7 @@ class Stage:
     lookup: RowLookup | None = None
 
     def walk(self) -> Iterator[Stage]:
-        """This stage and all that follow."""
+        """This stage and all stages after it."""
         yield self
         for stage in (*self.children, *(side for _, side in self.sides)):
             yield from stage.walk()
@@ -65,7 +65,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """What an output takes in place of each record, and whose it is."""
+    """The expression that an output stores for each record, and its step."""
 
     uid: OperatorUid
     encode: Callable[[Any], Any]
@@ -73,11 +73,11 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The loop: `run(values, timestamps, rows)` answers a (values, timestamps) pair for each of `outputs`.
+    """The loop: `run(values, timestamps, rows)` returns a (values, timestamps) pair for each of `outputs`.
 
     That for batches with kinds takes them last. Where a step keeps kinds, they follow the timestamps of the output;
-    those of outputs in `of_rows` are the ones that rows have. It stops behind a record that makes `moved` of one of
-    `cuts` true; given iterators it goes on from there. The results of the stages numbered in `checks` are looked at on
+    those of outputs in `of_rows` are the ones that rows have. It stops after a record that makes `moved` of one of
+    `cuts` true; called with iterators it continues from there. The results of the stages numbered in `checks` are looked at on
     their way. `parts` says what lines do beside calling the
     function of a step, such as an expression.
     """
@@ -97,8 +97,8 @@ class Compiled:
 class _Record:
     """The variables of a record, its time and its kind.
 
-    Without a variable for its kind it is an insertion, unless it is `own`: then a row has its kind itself. Of one that is
-    `parted` there are only the variables of its columns.
+    Without a variable for its kind it is an insertion, unless it is `own`: then the row itself holds its kind. A record
+    that is `parted` has only the variables of its columns.
     """
 
     value: str
@@ -147,7 +147,7 @@ def compile_stages(
     checks: Mapping[int, Declared] | None = None,
     encoders: Mapping[int, Encoder] | None = None,
 ) -> Compiled:
-    """Compile the loop that feeds each record to `head` and all that follows.
+    """Compile the loop that passes each record through `head` and all stages after it.
 
     Args:
         name: of the loop, for tracebacks.
@@ -155,7 +155,7 @@ def compile_stages(
         timed: whether records have timestamps.
         kinded: whether records have row kinds.
         emitted: whether records are results of `head`, so that rows have their kinds themselves.
-        checks: what looks at results, by number of the stage.
+        checks: the check of results, by number of the stage.
         encoders: what encodes records, by the output that takes them encoded.
     """
     loop = _Loop(checks=checks or {}, encoders=encoders or {})
@@ -186,7 +186,7 @@ def compile_stages(
 
 @lru_cache(maxsize=256)
 def _code(source: str, filename: str) -> CodeType:
-    """The code of a loop; where a process opens the same program again and again, it is compiled once."""
+    """The code of a loop; cached, since a process may open the same program many times."""
     return compile(source, filename, "exec")
 
 
@@ -253,7 +253,7 @@ def _emit(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
         case "expressions":
             _evaluate(loop, stage, call, record, depth)
         case "stamp":
-            # A name of its own: what runs beside this step still sees the time from before it.
+            # A separate name: parallel branches must see the time from before this step.
             loop.name(f"f{stage.number}", call.function)
             time = _stamp(loop, stage, call, f"{record.value}, {record.time}", depth)
             _deliver(loop, stage, replace(record, time=time), depth)
@@ -262,7 +262,7 @@ def _emit(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
 
 
 def _call(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Record, depth: int) -> None:
-    """Call a function, and hand on what it gives."""
+    """Call a function, and pass on its results."""
     function = loop.name(f"f{stage.number}", call.function)
     value, behind = _given(loop, stage, call, record, depth), depth
     if stage.copies:
@@ -321,7 +321,7 @@ def _look_up(loop: _Loop, stage: Stage, lookup: RowLookup, value: str, depth: in
 
 
 def _given(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -> str:
-    """What a function gets: a row has the kind of its record; nothing but insertions where it takes nothing else."""
+    """The argument of a function: a row with the kind of its record; other kinds are refused if it accepts insertions only."""
     value, kind = record.value, record.kind
     own = f"({value}._kind if type({value}) is Row else INSERT)"
     if stage.takes == "insert-only":
@@ -336,7 +336,7 @@ def _given(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -
 
 
 def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -> None:
-    """Compute what each output gets in place; kinds are those of the records."""
+    """Compute each output inline; kinds are those of the records."""
     expressions, uid, number = call.expressions, stage.uid, stage.number
     assert expressions is not None
     sides = dict(stage.sides)
@@ -373,7 +373,7 @@ def _of(expression: str) -> str:
 
 
 def _parts(head: Stage) -> str | None:
-    """The columns of the records where the first step reads nothing but them, for the loop to part records into."""
+    """The columns that the loop unpacks records into, if the first step reads only columns."""
     expressions = head.call.expressions if head.call is not None else None
     if expressions is None or not expressions.columns or expressions.reads_record:
         return None
@@ -381,7 +381,7 @@ def _parts(head: Stage) -> str | None:
 
 
 def _comprehend(loop: _Loop, head: Stage) -> bool:
-    """Write a comprehension, which appends without a call, if all that is done is to compute one output of columns."""
+    """Write a comprehension, which appends without a call, if the loop only computes one output from columns."""
     parts = _parts(head)
     if parts is None or not _only_keeps(loop, head):
         return False
@@ -406,7 +406,7 @@ def _comprehend(loop: _Loop, head: Stage) -> bool:
 
 
 def _only_keeps(loop: _Loop, stage: Stage) -> bool:
-    """Whether all that is done with what a stage emits is to append it to an output."""
+    """Whether the results of a stage are only appended to an output."""
     return (
         len(stage.outputs) == 1
         and not stage.children
@@ -445,15 +445,15 @@ def _process(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Re
 
 
 def _refuse_text(loop: _Loop, stage: Stage, call: Call, depth: int) -> None:
-    """Refuse a text in place of results, unless the function cannot return one."""
+    """Refuse a string in place of a list of results, unless the function cannot return one."""
     if may_return_text(call.function):
         loop.add(depth, f"if type(results) is str: refuse_text(results, f{stage.number})", stage.uid)
 
 
 def _sort_out(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
-    """Send results that carry a tag to their side output, or nowhere if nobody reads it."""
+    """Send tagged results to their side output; drop them if the side output is not used."""
     number, result = stage.number, record.value
-    # Most results carry none, so the length, which takes a call, is asked last.
+    # Most results have no tag, so the length, which costs a call, is tested last.
     tagged = f"type({result}) is tuple and {result} and type({result}[0]) is OutputTag and len({result}) == 2"
     loop.add(depth + 1, f"if {tagged}:")
     for place, (tag, side) in enumerate(stage.sides):

@@ -1,4 +1,4 @@
-"""The contexts user functions see, over the state of one operator in one subtask."""
+"""Contexts passed to user functions, with the state of one operator in one subtask."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
 
 class OperatorContext(BaseRuntimeContext):
-    """What every function can ask for in `open`, and what operators are opened with."""
+    """The runtime context that functions get in `open`; operators are opened with it."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class OperatorContext(BaseRuntimeContext):
     ) -> None:
         super().__init__(uid, env)
         self.restored = restored
-        """What the operator starts from."""
+        """The restored state of the operator."""
         self.states = OperatorStates(restored, env.subtask.index)
-        """The operator's state that belongs to no key."""
+        """The operator state: state without a key."""
         self.raw = RawState(restored, env.key_groups if open_store is not None else None, env.max_parallelism)
-        """What functions keep as bytes of their own."""
+        """Raw state: bytes that functions write themselves."""
         self.store: KeyedStore | None = None
-        """The operator's keyed state, once somebody asked for it."""
+        """The keyed state; None until it is first requested."""
         self.asynchronous = asynchronous
-        """Whether the function's methods are `async def`, so that it has to ask for its state."""
+        """Whether the function's methods are `async def`, so that state operations are awaited."""
         self.functions = ManagedFunctions(self)
         """The functions of the operator."""
         self._name = name
@@ -71,7 +71,7 @@ class OperatorContext(BaseRuntimeContext):
         return self._open_store is not None
 
     def keyed_store(self, why: str) -> KeyedStore:
-        """The operator's keyed state, opened when first asked for.
+        """The operator's keyed state, opened on first use.
 
         Raises:
             ConfigError: the input has no key.
@@ -85,7 +85,7 @@ class OperatorContext(BaseRuntimeContext):
         return self.store
 
     def state(self, why: str, descriptor: StateDescriptor) -> Any:
-        """The handle of a state as the function is to have it; raises as `keyed_store` and `KeyedStore.state` do."""
+        """The handle of a state for the function; raises as `keyed_store` and `KeyedStore.state` do."""
         if isinstance(descriptor, ReducingStateDescriptor):
             stateless(f"state {descriptor.name!r}", descriptor.reduce_function)
         elif isinstance(descriptor, AggregatingStateDescriptor):
@@ -94,15 +94,15 @@ class OperatorContext(BaseRuntimeContext):
         return OnlyAsync(descriptor.name, handle) if self.asynchronous else handle
 
     def get_index_of_this_subtask(self) -> int:
-        """Which of the parallel instances this is, from 0."""
+        """The index of this parallel instance, from 0."""
         return self.env.subtask.index
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """How many parallel instances there are."""
+        """The number of parallel instances."""
         return self.env.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """How many parallel instances there could be: one for each key group."""
+        """The maximum number of parallel instances: one for each key group."""
         return self.env.max_parallelism
 
     def get_task_name(self) -> str:
@@ -110,7 +110,7 @@ class OperatorContext(BaseRuntimeContext):
         return self._name
 
     def get_task_name_with_subtasks(self) -> str:
-        """The name of the operator, and which of its instances this is, from 1."""
+        """The name of the operator with the number of this instance, from 1."""
         return f"{self._name} ({self.env.subtask.index + 1}/{self.env.parallelism})"
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
@@ -136,7 +136,7 @@ class OperatorContext(BaseRuntimeContext):
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """What all values added to a key come to."""
+        """One value per key, reduced from all values added."""
         state: ReducingState[Any] = self._state(
             "get_reducing_state", state_descriptor, ReducingStateDescriptor
         )
@@ -158,7 +158,7 @@ class OperatorContext(BaseRuntimeContext):
 
 
 class RecordContext:
-    """Timestamp of the record at hand, and time; one object, moved from record to record."""
+    """The timestamp of the current record, and time; one object, reused for all records."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.stamp: int | None = None
@@ -170,7 +170,7 @@ class RecordContext:
         return self.stamp
 
     def timer_service(self) -> Self:
-        """Time and timers; the same object."""
+        """Time and timers: this object."""
         return self
 
     def current_processing_time(self) -> int:
@@ -178,34 +178,34 @@ class RecordContext:
         return self._now_ms()
 
     def current_watermark(self) -> int:
-        """How far event time is."""
+        """The current watermark."""
         return self.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Refused, as the other three: a timer belongs to a key, and there is none."""
+        """Refused, like the other three: timers need a key."""
         raise self._without_key("register_processing_time_timer")
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Refused."""
+        """Refused: timers need a key."""
         raise self._without_key("register_event_time_timer")
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Refused."""
+        """Refused: timers need a key."""
         raise self._without_key("delete_processing_time_timer")
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Refused."""
+        """Refused: timers need a key."""
         raise self._without_key("delete_event_time_timer")
 
     def _without_key(self, method: str) -> ConfigError:
         return ConfigError(
-            f"{method} was called on a stream without keys; timers belong to a key; use key_by(...) and a keyed "
+            f"{method} was called on a stream without keys; timers need a key; use key_by(...) and a keyed "
             "process function first"
         )
 
 
 class KeyedContext(RecordContext):
-    """The surroundings of a record or timer with a key."""
+    """The context of a record or timer with a key."""
 
     def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
         super().__init__(now_ms)
@@ -218,7 +218,7 @@ class KeyedContext(RecordContext):
         return self._cursor.row.key
 
     def time_domain(self) -> TimeDomain:
-        """Which time the timer at hand follows."""
+        """The time domain of the current timer."""
         return self.domain
 
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -230,9 +230,9 @@ class KeyedContext(RecordContext):
         self._store.event_timers.register(Timer(timestamp, self._cursor.row.key))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget a processing-time timer of the current key."""
+        """Delete a processing-time timer of the current key."""
         self._store.processing_timers.delete(Timer(timestamp, self._cursor.row.key))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget an event-time timer of the current key."""
+        """Delete an event-time timer of the current key."""
         self._store.event_timers.delete(Timer(timestamp, self._cursor.row.key))

@@ -46,36 +46,37 @@ class OperatorReport(msgspec.Struct, frozen=True):
     committables: tuple[Committable, ...] = ()
     lists: tuple[OperatorList, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Files it has written that no checkpoint refers to nor will."""
+    """Files it has written that no checkpoint refers to or will refer to."""
     in_flight: Chunk | None = None
-    """What was on its way to it, if the checkpoint has overtaken that."""
+    """Its in-flight records, if the checkpoint is unaligned."""
     time: EventTime | None = None
-    """How far event time is behind it, if there is any and it is not at its end."""
+    """The watermark after it, if there is one and it is not the last one."""
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
-    """What an operator in a subtask starts from, after redistribution."""
+    """The restored state of one operator in one subtask, after redistribution."""
 
     keyed: tuple[KeyedHandle, ...] = ()
     writers: tuple[bytes, ...] = ()
     lists: tuple[OperatorList, ...] = ()
     in_flight: tuple[Chunk, ...] = ()
-    """What was on its way to all its subtasks; each takes what is its own."""
+    """The in-flight records of all its subtasks; each subtask selects its own."""
     times: tuple[EventTime, ...] = ()
-    """How far event time was in each of its subtasks."""
+    """The watermark in each of its subtasks."""
     parallelism: int = 0
-    """How many subtasks it had."""
+    """Its parallelism in the checkpoint."""
     may_leave: bool = False
-    """Whether state of it may be left behind beside new state of the same kind, which may be the same state renamed."""
+    """Whether state that is not declared may be dropped although new state of the same kind is declared: it may be the same
+    state, renamed."""
 
     def items(self, name: str) -> tuple[bytes, ...]:
-        """The operator state of a name; empty if there is none."""
+        """The operator state with this name; empty if there is none."""
         return next((each.items for each in self.lists if each.name == name), ())
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEnvironment:
-    """One subtask's place in the job: who it is, what it owns, what it starts from."""
+    """The environment of one subtask: its ids, its key groups, its restored state."""
 
     subtask: Subtask
     parallelism: int
@@ -86,79 +87,79 @@ class ChainEnvironment:
     branch: Branch
     attempt: str
     clock: Clock
-    """The time that user functions see and timers follow."""
+    """The clock of user functions and timers."""
     backend: Backend
     state: BackendContext
     cache_entries: int
     checkpoint: CheckpointId | None = None
-    """The checkpoint it was restored from."""
+    """The checkpoint that was restored."""
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
     resources: ProgramResources = field(default_factory=ProgramResources)
-    """What the program gives to all its functions."""
+    """Resources of the program, available to all its functions."""
     measures: Measures = field(default_factory=Measures)
-    """Collects what functions measure."""
+    """Collects accumulators and metrics of functions."""
     uploads: Executor | None = None
-    """Writes new bases of state while checkpoints go on; None where a task does not outlive its epoch."""
+    """Compacts state in the background, while checkpoints continue; None if a task lives for one epoch."""
     requests: EventLoop = field(default_factory=EventLoop)
-    """Runs what user functions await."""
+    """The event loop of asynchronous user functions."""
     traced: bool = False
-    """Whether records know where they were read, each being taken alone."""
+    """Whether records carry their source position; each is then processed alone."""
     batch: bool = False
-    """Whether the job is a batch job: time moves once, at the end, and keys come one after the other."""
+    """Whether the job is a batch job: event time advances once, at the end, and input is sorted by key."""
     incremental: bool = True
     """Whether a checkpoint refers to files of earlier ones."""
     snapshots_wait: bool = False
     """Whether records wait until a snapshot is written."""
     pool_index: Callable[[], int] | None = None
-    """The index of the name that this execution may use in each pool of its sinks, such as transactional ids; None if all."""
+    """The index of this execution in the id pools of its sinks, such as pools of transactional ids; None if it may use all ids."""
     exposed_ms: int | None = None
-    """From the first record of a sink's work to its commit; None if unknown."""
+    """The time from the first record of a sink's work to its commit; None if unknown."""
     commit_ms: int = 0
-    """What must be left of the time of a sink's work when its checkpoint is decided."""
+    """The minimum time until a sink's work expires when its checkpoint is decided."""
     term: FencingTerm = FencingTerm(0)
-    """That of the owner who started it."""
+    """The fencing term of the owner that started it."""
     outside: Clock | None = None
-    """The machine's clock, for readers and for every wait inside the process; None if it is `clock`."""
+    """The machine's clock, for readers and for waits inside the process; None if it is `clock`."""
     wake: Callable[[], None] = lambda: None
-    """Makes the subtask's thread look for work; safe to call from any thread."""
+    """Wakes the subtask's thread; safe to call from any thread."""
 
     @property
     def machine(self) -> Clock:
-        """What waiting is measured by, which has nothing to do with the time that user functions see."""
+        """The clock for waits and timeouts; user functions do not see it."""
         return self.outside or self.clock
 
     def operator(self, uid: OperatorUid) -> RestoredOperator:
-        """What `uid` starts from; nothing if it is new."""
+        """The restored state of `uid`; empty if it is new."""
         return self.restored.get(uid, RestoredOperator())
 
     def directory(self, uid: OperatorUid) -> Path:
-        """A local directory of its own for the state of `uid`."""
+        """The local directory for the state of `uid`."""
         path = self.state.directory / f"{uid}-{self.subtask.index}".replace("/", "_")
         path.mkdir(parents=True)
         return path
 
 
 class JobRun(Protocol):
-    """What all subtasks of a run have in common; executors send it to their workers."""
+    """Data that all subtasks of a run share; executors send it to their workers."""
 
     @property
     def pipeline(self) -> PipelineId:
-        """Whose run it is."""
+        """The pipeline."""
         ...
 
     @property
     def lineage(self) -> LineageId:
-        """Its unbroken series of checkpoints."""
+        """The lineage: a series of checkpoints, each restored from the one before."""
         ...
 
     @property
     def branch(self) -> Branch:
-        """Which branch of the lineage."""
+        """The branch of the lineage."""
         ...
 
     @property
     def term(self) -> FencingTerm:
-        """That of its owner."""
+        """The fencing term of its owner."""
         ...
 
     @property
@@ -169,7 +170,7 @@ class JobRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """A run outside of any pipeline, of which nothing is kept."""
+    """A run without a pipeline; it keeps no checkpoints."""
 
     options: JobOptions
     pipeline: PipelineId = PipelineId("dry-run")
@@ -190,7 +191,7 @@ def environment_of(
     checkpoint: CheckpointId | None = None,
     restored: Mapping[OperatorUid, RestoredOperator] | None = None,
 ) -> ChainEnvironment:
-    """The environment of a subtask on any executor, which replaces what it does in its own way."""
+    """The environment of a subtask; executors override what differs."""
     return ChainEnvironment(
         subtask=subtask,
         parallelism=vertex.parallelism,

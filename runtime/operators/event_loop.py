@@ -1,6 +1,6 @@
-"""One asyncio loop in a thread of its own, for what user functions await.
+"""An asyncio event loop in a separate thread, for asynchronous user functions.
 
-Every request that is started is answered once, whatever ends it: a result, an exception of any kind, a cancellation
+Every started request is answered exactly once: with a result, an exception of any kind, a cancellation
 by the user's own code, or the end of the loop. Only requests that `close` cancels are not answered.
 """
 
@@ -20,12 +20,12 @@ __all__ = ["Answer", "AsyncCall", "EventLoop"]
 _GRACE_S: Final = 10.0
 
 Answer: TypeAlias = list[Any] | BaseException
-"""The results of a request, or what ended it instead."""
+"""The results of a request, or its exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncCall:
-    """A coroutine to run, and who takes its answer.
+    """A coroutine to run, and the callback for its answer.
 
     Args:
         run: Makes the coroutine; called in the event loop.
@@ -37,18 +37,18 @@ class AsyncCall:
 
 
 class EventLoop:
-    """Runs requests beside the thread that owns it; the thread starts with the first of them."""
+    """Runs requests in its own thread, which starts with the first request."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._running: dict[asyncio.Task[Answer], AsyncCall] = {}
         self._failure: UserCodeError | None = None
-        """What every request gets since the loop was ended by a task or callback of a user function."""
+        """The error that every request gets once a task or callback of a user function has ended the loop."""
         self._closing = False
 
     def start(self, requests: Iterable[AsyncCall]) -> None:
-        """Start requests; called by the owner."""
+        """Start requests; called by the owner's thread."""
         if self._loop is None:
             assert not self._closing
             self._loop = asyncio.new_event_loop()
@@ -59,15 +59,15 @@ class EventLoop:
         self._loop.call_soon_threadsafe(self._create, self._loop, list(requests))
 
     def call(self, callback: Callable[[], None]) -> None:
-        """Let the loop call something, which must not raise; called by the owner once requests were started."""
+        """Call a function in the loop; it must not raise. Called by the owner's thread after requests were started."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(callback)
 
     def close(self) -> None:
-        """Cancel what is under way and end the thread; called by the owner, any number of times.
+        """Cancel running requests and end the thread; called by the owner's thread, any number of times.
 
         Raises:
-            UserCodeError: a request goes on though it was cancelled; its thread is left behind.
+            UserCodeError: a request continues although it was cancelled; its thread keeps running.
         """
         if self._loop is None or self._thread is None:
             return

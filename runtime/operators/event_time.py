@@ -1,7 +1,7 @@
-"""How far event time is, as a checkpoint keeps it: for executors whose subtasks do not outlive it.
+"""Event time in checkpoints: watermarks and the state of generators, for executors whose subtasks live for one epoch.
 
-What an operator has passed on says where those behind it are. Whoever makes watermarks keeps for each split what its
-generator has learnt. Time that is at its end is not kept: who goes on from there begins a new one.
+The watermark that an operator has emitted is the watermark of the operators after it. Operators that create watermarks
+keep the state of the generator of each split. The last watermark is not kept: a restore from there starts without one.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _MISSING: Final = object()
 
 
 class SplitTime(msgspec.Struct, frozen=True):
-    """How far time is in one split, or in a stream that knows of none."""
+    """Event time of one split, or of a stream without splits."""
 
     split: SplitId | None
     mark: int
     idle: bool
     active_at: int
     learnt: dict[str, bytes]
-    """What its generator has learnt."""
+    """The state of its generator."""
 
 
 class EventTime(msgspec.Struct, frozen=True):
-    """How far time is behind an operator in one subtask."""
+    """Event time of one operator in one subtask."""
 
     subtask: int
     passed: int
     splits: tuple[SplitTime, ...] = ()
     arrived: int | msgspec.UnsetType = msgspec.UNSET
-    """How far it is in front of the operator, where that has not emitted all that is due by it; not stored elsewhere."""
+    """The watermark before the operator, if the operator has not fired all timers due by it; not stored elsewhere."""
 
 
 def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int | None:
-    """The watermark that subtask `index` is to be told again; None where all that was due had been emitted.
+    """The watermark to repeat to subtask `index`; None if all timers due by it had fired.
 
-    All are told, so that the next checkpoint knows of all how far they are.
+    Every subtask gets one, so that the next checkpoint has the watermark of each.
 
     Example:
         >>> times = [EventTime(0, 70), EventTime(1, 50, arrived=75)]
@@ -66,7 +66,8 @@ def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism:
 
 
 def reached(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int:
-    """Where time is for subtask `index` of an operator that had `before` subtasks: where its own was, or the slowest.
+    """The watermark of subtask `index` of an operator that had `before` subtasks: its own if the parallelism is the same,
+    otherwise the smallest of all.
 
     Example:
         >>> times = [EventTime(0, 70), EventTime(1, 50)]
@@ -79,14 +80,13 @@ def reached(times: Sequence[EventTime], before: int, index: int, parallelism: in
 
 
 class Learner:
-    """An object whose attributes are what it has learnt, such as a watermark generator; made when it has been opened.
+    """Keeps the attributes of an object, such as a watermark generator; created after the object was opened.
 
-    What it had then and cannot be encoded is something it works with, such as a connection: whoever goes on from here has made
-    its own.
+    Attributes it had then that cannot be encoded, such as a connection, are not kept: the restored object creates its own.
 
     Args:
         learner: The object.
-        carried: Whether nothing that it has learnt may be lost: where it does not outlive an epoch.
+        carried: Whether an attribute that cannot be encoded is an error: where the object lives for one epoch.
 
     Example:
         >>> from types import SimpleNamespace as Generator
@@ -104,7 +104,7 @@ class Learner:
         self._begun = {name: (value, _encoded(value)) for name, value in vars(learner).items()}
 
     def learnt(self) -> dict[str, bytes]:
-        """The attributes that have changed, encoded; with a warning for each that takes pickle.
+        """The changed attributes, encoded; warns for each that needs pickle.
 
         Raises:
             ConfigError: one has changed and cannot be encoded.
@@ -120,12 +120,12 @@ class Learner:
                 raise ConfigError(
                     f"watermark generator {type(self.learner).__name__}: attribute {name!r} has become a "
                     f"{type(value).__qualname__}, which cannot be pickled and would be lost at the end of the epoch; expected "
-                    "plain values, or classes that can be pickled; make what it only works with in open()"
+                    "plain values, or classes that can be pickled; create connections and the like in open()"
                 )
         return found
 
     def remind(self, found: Mapping[str, bytes]) -> None:
-        """Give it what another one has learnt."""
+        """Restore the attributes of another object."""
         for name, value in found.items():
             setattr(self.learner, name, _ANYTHING.decode(value))
 

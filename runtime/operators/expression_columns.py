@@ -1,8 +1,8 @@
-"""Expressions over Arrow batches: only the columns that their texts read are converted.
+"""Expressions on Arrow batches: converts only the columns that they read.
 
 A text reads columns if all it does with the record is to take fields of it: `v["amount"]`, `v[0]`, or the name of a column.
-A value that only lists fields stays Arrow. Everything else is computed from rows, and so is what fails here: the
-generated loop says on which record.
+A value that only lists fields stays Arrow. Everything else is computed from rows, and so is an expression that fails
+here: the generated loop reports the record.
 
 Example:
     >>> import pyarrow as pa
@@ -34,7 +34,7 @@ _FieldOf: TypeAlias = str | int
 
 
 class ExpressionColumns:
-    """The expressions of one step, as functions of columns."""
+    """The expressions of one step, compiled to functions of columns."""
 
     def __init__(self, expressions: Expressions) -> None:
         self._expressions = expressions
@@ -52,7 +52,7 @@ class ExpressionColumns:
         column = cache(rows.column)
         try:
             parts = [_part(batch, rows, where, value, column) for where, value in plan]
-        except Exception:  # the loop over rows fails in the same way, and says where
+        except Exception:  # the loop over rows fails in the same way, and reports the record
             return None
         return list(zip(branches, parts, strict=True))
 
@@ -89,7 +89,7 @@ def _part(
     value: _Text | None,
     column: Callable[[_FieldOf], list[Any]],
 ) -> Batch:
-    """What one branch emits."""
+    """The results of one branch."""
     times: Sequence[Any] = batch.timestamps or [None] * len(batch)
     places: Sequence[int] = range(len(batch))
     if where is not None:
@@ -98,7 +98,7 @@ def _part(
     if value is not None and value.form is not None:
         batch = replace(batch, values=rows.project(value.fields, value.names, value.form))
     elif value is not None:
-        batch = replace(batch, values=range(len(batch)))  # which stand for those that are computed below
+        batch = replace(batch, values=range(len(batch)))  # placeholders for the values computed below
     part = _at(batch, places) if len(places) < len(batch) else batch
     if value is None or value.form is not None:
         return part
@@ -150,12 +150,12 @@ def _listed(
 
 
 class _Reads(ast.NodeTransformer):
-    """Puts a variable for each field that an expression reads."""
+    """Replaces each field that an expression reads with a variable."""
 
     def __init__(self, columns: Sequence[str], form: RowForm) -> None:
         self.fields: list[_FieldOf] = []
         self.whole = form == "dict" and bool(columns)
-        """Whether it does anything else with the record, such as naming the parts of a dictionary by position."""
+        """Whether it uses the record in any other way, such as unpacking it by position."""
         self._columns = columns
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:

@@ -1,6 +1,6 @@
 """Projections and filters given as source text, which become part of the generated loop: no call per record.
 
-For planners. The kind of a record stays what it is.
+Used by planners. The row kind of a record does not change.
 
 Example:
     >>> from tidegate.datastream import StreamExecutionEnvironment
@@ -39,9 +39,9 @@ class Branch:
     """One output of the step.
 
     Args:
-        value: What it emits for a record; the record itself if None.
-        where: The records that it takes; all of them if None.
-        tag: The side output that it is; the main output if None.
+        value: The expression it emits for a record; the record itself if None.
+        where: The condition for records; all of them if None.
+        tag: The tag of the side output; the main output if None.
     """
 
     value: str | None = None
@@ -51,16 +51,16 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """What the step computes, as Python expressions: `v` is the record, `t` its time or None.
+    """The payload of the step: Python expressions, where `v` is the record and `t` its time or None.
 
     Args:
         branches: The outputs; a record goes through all of them in order.
         columns: Names of the fields of the record, which has as many; none if it is not a tuple or row.
-        names: What the expressions may use besides `v`, `t`, the columns and Python's builtins.
+        names: Names that expressions may use besides `v`, `t`, the columns and Python's builtins.
 
     Raises:
-        ConfigError: a text is not an expression, uses an unknown name, or gives a name of its own to something; or a
-            name is not an identifier, or means two things.
+        ConfigError: a text is not an expression, uses an unknown name, or assigns a name; or a name is not an
+            identifier, or is defined twice.
     """
 
     branches: tuple[Branch, ...]
@@ -91,15 +91,15 @@ class Expressions:
         )
 
     def target(self, suffix: str) -> str:
-        """What a record is assigned to, so that its fields get the names that `source` calls them."""
+        """The assignment target that unpacks a record into the variables that `source` uses."""
         return "".join(f"{column}{suffix}, " for column in self.columns).rstrip(" ")
 
     def bound(self, suffix: str) -> dict[str, Any]:
-        """The objects by the names that `source` calls them."""
+        """The objects by the names that `source` uses."""
         return {f"{name}{suffix}": value for name, value in self.names.items()}
 
     def source(self, text: str, value: str, time: str | None, suffix: str) -> str:
-        """An expression of the loop, where the record and its time are variables, and names end with `suffix`."""
+        """The source of an expression in the loop, where the record and its time are variables, and names end with `suffix`."""
         renamed = {name: f"{name}{suffix}" for name in (*self.columns, *self.names)}
         renamed |= {"v": value, "t": time or "None"}
         tree = ast.parse(text, mode="eval")

@@ -1,4 +1,4 @@
-"""Says which step failed on which record, from the line of the generated loop that raised."""
+"""Error reports: which step failed on which record, found by the line of the generated loop that raised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["OverdueError", "blame", "explain", "of_request", "show"]
 
 
 class OverdueError(BaseException):
-    """What runs has taken too long. No `Exception`, so that a function that tries for ever does not take it for one."""
+    """The time limit is over. Not an `Exception`, so that user code with a retry loop does not catch it."""
 
 
 def explain(
@@ -50,7 +50,7 @@ def explain(
 
 @contextlib.contextmanager
 def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
-    """Say whose function failed outside the loop, such as in `open`; our own errors pass as they are."""
+    """Report the operator whose function failed outside the loop, such as in `open`; errors of tidegate are not wrapped."""
     try:
         yield
     except TidegateError:
@@ -60,7 +60,7 @@ def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
 
 
 def of_request(context: OperatorContext, value: object, error: BaseException) -> TidegateError:
-    """What failed beside the loop, while a record was waited for."""
+    """The error for a failure outside the loop, while a record was in progress."""
     where = f"operator {context.get_task_name()!r} (subtask {context.env.subtask})"
     return failure_of(f"{where} failed on record {show(value)}", error)
 
@@ -69,7 +69,7 @@ def of_request(context: OperatorContext, value: object, error: BaseException) ->
 def refused(
     node: StreamNode, subtask: Subtask, batch: Batch, kind: type[TidegateError] = RecordError
 ) -> Iterator[None]:
-    """Say which step did not take a record, and of which records of the source that was one: it was looking at many."""
+    """Report the step that refused a record, and the source positions of the batch: the record itself is not known."""
     try:
         yield
     except kind as error:
@@ -77,7 +77,7 @@ def refused(
 
 
 def show(value: object) -> str:
-    """A record as a message can bear it."""
+    """A record as text, shortened for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"
 
@@ -87,7 +87,7 @@ def _where(node: StreamNode, subtask: Subtask) -> str:
 
 
 def _outside(error: BaseException | None) -> bool:
-    """Whether a file or a connection failed, which may be well the next time."""
+    """Whether a file or a connection failed, so that a retry may succeed."""
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -107,7 +107,7 @@ def _line(trace: TracebackType, filename: str) -> int:
 
 
 def _taken_last(rest: Any, batch: Batch) -> object:
-    """The record of a batch behind which an iterator stands."""
+    """The record of a batch that an iterator returned last."""
     return None if rest is None else batch.values[len(batch) - rest.__length_hint__() - 1]
 
 
@@ -116,8 +116,8 @@ def _among(batch: Batch) -> str:
         return ""
     first, last, split = batch.origin.positions[0], batch.origin.positions[-1], batch.origin.split
     if first == last:
-        return f" on what came of position {first} of split {split!r}"
-    return f" on what came of positions {first} to {last} of split {split!r}"
+        return f" on results of position {first} of split {split!r}"
+    return f" on results of positions {first} to {last} of split {split!r}"
 
 
 def _origin(batch: Batch, value: object) -> str:

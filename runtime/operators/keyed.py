@@ -1,4 +1,4 @@
-"""Process functions: with a key, state and timers, or without."""
+"""Operators of process functions: with a key, state and timers, or without a key."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ CO_PROCESS: Final = StepKind(
 
 
 def _opened(handlers: tuple[Handler, ...], node: StreamNode, context: OperatorContext) -> Operator:
-    """The operator of a process function: one handler per input, and what a timer calls.
+    """The operator of a process function: one handler per input, and one for timers.
 
     Raises:
-        ConfigError: it is `async def`, and has no key or runs where that does not go.
+        ConfigError: it is `async def`, and has no key or runs where that is not supported.
     """
     if context.asynchronous and not context.keyed:
         raise ConfigError(
@@ -75,11 +75,11 @@ class Process(Operator):
         super().__init__(tuple(Call("process", handler, self._context) for handler in handlers))
 
     def begin(self, watermark: int) -> None:
-        """Only shown to the function."""
+        """Passed to the function; the operator does not use it."""
         self._context.watermark = watermark
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """Only shown to the function."""
+        """Passed to the function; the operator does not use it."""
         self.begin(watermark)
         return None
 
@@ -98,17 +98,17 @@ class KeyedProcess(Operator):
         )
 
     def begin(self, watermark: int) -> None:
-        """Shown to the function."""
+        """Passed to the function."""
         self._context.watermark = watermark
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """What the event-time timers due by `watermark` emit, with their times."""
+        """The results of the event-time timers due by `watermark`, with their times."""
         self.begin(watermark)
         self._context.domain = TimeDomain.EVENT_TIME
         return self._fire(self._store.event_timers, watermark, piece, timed=True)
 
     def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
-        """What the processing-time timers due by `now_ms` emit."""
+        """The results of the processing-time timers due by `now_ms`."""
         self._context.domain = TimeDomain.PROCESSING_TIME
         return self._fire(self._store.processing_timers, now_ms, piece, timed=False)
 

@@ -1,4 +1,4 @@
-"""Keys of records: what the program's key selector gives, in canonical form, and to whom they belong."""
+"""Keys of records: the result of the program's key selector in canonical form, and the subtask it belongs to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Keying", "OwnKeys", "each_of", "selected"]
 
 
 class Keying:
-    """Gives the batches of a step their keys; called as a function."""
+    """Adds keys to the batches of a step; called as a function."""
 
     def __init__(self, partition: Hash, node: OperatorUid) -> None:
         self._partition = partition
@@ -43,13 +43,14 @@ class Keying:
 
 
 def selected(selector: Callable[[Any], Any], batch: Batch, node: OperatorUid) -> tuple[Batch, list[Any]]:
-    """A batch and its keys. Arrow rows stay if the selector names a column; a function gets rows, and so do the receivers.
+    """A batch and its keys. An Arrow batch stays one if the selector names a column; a function gets rows, and so do the
+    receivers.
 
     Raises:
         UserCodeError: the key selector failed.
     """
     if isinstance(batch.values, ArrowRows) and isinstance(selector, FieldSelector):
-        with suppress(KeyError):  # which the selector explains
+        with suppress(KeyError):  # the selector reports it with the record
             return batch, batch.values.column(selector.field)
     batch = batch.in_rows()
     return batch, each_of("key selector", selector, batch.values, batch.values, node)

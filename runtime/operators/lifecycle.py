@@ -1,4 +1,4 @@
-"""Life of user functions in a subtask: state before `open`, a snapshot per checkpoint, news of checkpoints."""
+"""Lifecycle of user functions in a subtask: state before `open`, a snapshot per checkpoint, checkpoint notifications."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LIST: Final = ListStateDescriptor("list-checkpointed")
 
 
 def user_functions(payload: object) -> list[object]:
-    """What the user wrote, inside of what a step makes of it."""
+    """The user's function, unwrapped."""
     if not isinstance(payload, Wrapper):
         return [payload]
     return [each for function in payload.functions for each in user_functions(function)]
 
 
 class ManagedFunctions:
-    """The user functions of one operator in one subtask, with the state of theirs that belongs to no key."""
+    """The user functions of one operator in one subtask, with their operator state."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class ManagedFunctions:
         self._saved: tuple[OperatorList, ...] | None = None
 
     def open(self, payload: object) -> None:
-        """Give what a step was given its state and open it; `save` saves it."""
+        """Initialize the state of a step's function and open it; `save` saves it."""
         for function in user_functions(payload):
             self.manage(function)
         self._opened = list(self._all)
@@ -54,13 +54,13 @@ class ManagedFunctions:
     def manage(
         self, function: object, lock: AbstractContextManager[object] | None = None
     ) -> Callable[[CheckpointId], None]:
-        """Give a function its state; whoever called this opens it, and saves its state by what this returns."""
+        """Initialize the state of a function. The caller opens it, and saves its state through the returned object."""
         managed = _Managed(function, self._context, lock)
         self._all.append(managed)
         return managed.save if lock is None else partial(self._save_locked, managed)
 
     def save(self, checkpoint: CheckpointId) -> None:
-        """Let the functions that were opened here save their state."""
+        """Save the state of the functions that were opened here."""
         for managed in self._opened:
             managed.save(checkpoint)
 
@@ -71,7 +71,7 @@ class ManagedFunctions:
 
     @property
     def checkpointed(self) -> bool:
-        """Whether there is state here, or a function that checkpoints concern."""
+        """Whether there is operator state, or a function with checkpoint methods."""
         return bool(self._context.states.snapshot()) or any(each.checkpointed for each in self._all)
 
     def completed(self, checkpoint: CheckpointId) -> None:
@@ -80,7 +80,7 @@ class ManagedFunctions:
             managed.completed(checkpoint)
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """Tell the functions that a checkpoint was given up."""
+        """Tell the functions that a checkpoint was aborted."""
         for managed in self._all:
             managed.aborted(checkpoint)
 
@@ -95,7 +95,7 @@ class ManagedFunctions:
 
 
 class _Managed:
-    """Calls a user function on account of checkpoints, as the interfaces it has say; initializes it first.
+    """Calls the checkpoint methods of a user function, by the interfaces that it implements; initializes it first.
 
     `lock` is held meanwhile; needed if another thread runs the function.
     """
@@ -112,11 +112,11 @@ class _Managed:
 
     @property
     def checkpointed(self) -> bool:
-        """Whether the function is called on account of checkpoints."""
+        """Whether the function has checkpoint methods."""
         return isinstance(self._function, CheckpointedFunction | ListCheckpointed | CheckpointListener)
 
     def save(self, checkpoint: CheckpointId) -> None:
-        """Bring the operator state up to date, as the function holds it now."""
+        """Update the operator state from the function."""
         function, context = self._function, self._context
         with self.lock:
             if isinstance(function, CheckpointedFunction):
@@ -126,13 +126,13 @@ class _Managed:
                 self._list.update(function.snapshot_state(checkpoint, context.env.clock.now_ms()))
 
     def completed(self, checkpoint: CheckpointId) -> None:
-        """Tell the function that a checkpoint is settled, if it listens."""
+        """Tell the function that a checkpoint is settled, if it is a CheckpointListener."""
         if isinstance(self._function, CheckpointListener):
             with self.lock:
                 self._function.notify_checkpoint_complete(checkpoint)
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """Tell the function that a checkpoint was given up, if it listens."""
+        """Tell the function that a checkpoint was aborted, if it is a CheckpointListener."""
         if isinstance(self._function, CheckpointListener):
             with self.lock:
                 self._function.notify_checkpoint_aborted(checkpoint)

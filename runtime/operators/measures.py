@@ -1,4 +1,4 @@
-"""What user functions measure, on its way from the workers to the result of the job."""
+"""Accumulators and metrics of user functions, sent from workers and merged into the result of the job."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Measured", "Measures", "followed", "totals"]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the functions of one worker have measured so far, as it travels."""
+    """Accumulators and metrics of one worker, in the form that is sent."""
 
     metrics: Mapping[str, Value] = field(default_factory=dict)
     accumulators: bytes = b""
     sums: frozenset[str] = frozenset()
-    """Those of the metrics that add up over time; others say how it is now."""
+    """The names of counters and distributions, which add up over time; other metrics are current values."""
 
 
 class Measures:
@@ -37,12 +37,12 @@ class Measures:
         self._packed = b""
 
     def add(self, subtask: Subtask, name: str, accumulator: Accumulator) -> None:
-        """Show an accumulator of a subtask under a name."""
+        """Register an accumulator of a subtask under a name."""
         self.adding.add(subtask)
         self._accumulators.append((name, accumulator))
 
     def measured(self) -> Measured:
-        """Where everything stands; accumulators that another thread adds to at this moment, where they stood before."""
+        """Current values; the previous value of an accumulator that another thread is changing."""
         if self._accumulators:
             try:
                 self._packed = pack("an accumulator", list(self._accumulators))
@@ -56,7 +56,7 @@ class Measures:
 
 
 def followed(before: Measured, after: Measured) -> Measured:
-    """What both come to where functions are opened anew in between, as they are for each epoch on Spark.
+    """The total of two periods, between which functions were opened again, as for each epoch on Spark.
 
     Example:
         >>> followed(Measured({"seen": 2}), Measured({"seen": 3}, sums=frozenset({"seen"}))).metrics
@@ -75,7 +75,7 @@ def followed(before: Measured, after: Measured) -> Measured:
 
 
 def totals(parts: Sequence[Measured]) -> dict[str, Any]:
-    """What the accumulators of all workers come to.
+    """The accumulators of all workers, merged.
 
     Raises:
         ConfigError: two of one name are of different classes.
@@ -85,7 +85,7 @@ def totals(parts: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _sum(before: Any, after: Any) -> Value:
-    """Of two counts, or of two distributions: their parts, of which extremes are left out as long as there are none."""
+    """The total of two counts, or of two distributions by part; a missing minimum or maximum is ignored."""
     if not isinstance(before, dict):
         return int(before + after)
     folds: dict[str, Callable[[Any, Any], Any]] = {"min": min, "max": max}
@@ -101,6 +101,6 @@ def _merged(before: bytes, after: bytes) -> bytes:
 
 
 def _changed_meanwhile(error: BaseException | None) -> bool:
-    # Nobody takes a lock to add, so nobody pays for one. Containers say in these words that they were changed while
-    # they were packed.
+    # Adding takes no lock, because that would cost time for each record. With this text containers report that they were
+    # changed while they were packed.
     return isinstance(error, RuntimeError) and "during iteration" in str(error)

@@ -1,8 +1,8 @@
-"""Runtime operator interface: how a kind of step is described, and what runs for a step in one subtask.
+"""Runtime operator interface: `StepKind` describes a kind of step, `Operator` runs a step in one subtask.
 
-A `StepKind` says what the planner has to know and opens the `Operator`. A plain function is an operator with one
-call. Operators with state, timers or two inputs add what time or a checkpoint asks of them; whatever they emit then
-goes through the steps behind them like any record. A sink takes batches instead of records.
+A `StepKind` holds what the planner has to know and opens the `Operator`. A plain function is an operator with one
+call. Operators with state, timers or two inputs also implement methods for watermarks, the clock and checkpoints; what
+they emit there passes through the steps after them like any record. A sink gets batches instead of records.
 
 Example:
     >>> def open_double(node, context):
@@ -52,20 +52,20 @@ __all__ = [
 
 
 class Role(Enum):
-    """What a step is to the planner."""
+    """The role of a step in the plan."""
 
     OPERATOR = auto()
     """Runs a function."""
     SOURCE = auto()
     SINK = auto()
     SIDE_OUTPUT = auto()
-    """Part of the step in front of it, which emits what carries its tag."""
+    """A side output: part of the step before it, which emits the records with its tag."""
     UNION = auto()
-    """No step of its own: what follows has all its inputs."""
+    """Not a step that runs: the steps after it have all its inputs."""
     ITERATION = auto()
-    """Where an iteration begins."""
+    """The head of an iteration."""
     FEEDBACK = auto()
-    """Leads back to where an iteration begins."""
+    """The feedback edge of an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,16 @@ class StepInput:
 
 
 Opener: TypeAlias = "Callable[[StreamNode, OperatorContext], Operator | None]"
-"""Opens the operator of a step in one subtask; its function is open already. None if nothing is called per record."""
+"""Opens the operator of a step in one subtask; its function is already open. None if nothing is called per record."""
 
 
 def _nothing_runs(node: StreamNode, context: OperatorContext) -> None:
-    """What a step opens that only says how records go."""
+    """Opens no operator: for steps that only route records."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepKind:
-    """What is common to all steps that run the same operator; a constant in the operator's module.
+    """Describes all steps that run the same operator; a constant in the operator's module.
 
     `name` is the default name of steps, and so part of automatic uids and of checkpoints: it never changes.
     """
@@ -96,24 +96,24 @@ class StepKind:
     open: Opener = field(default=_nothing_runs, compare=False)
     role: Role = Role.OPERATOR
     title: str = ""
-    """What plans call a step without a name; the capitalized name if empty."""
+    """The name of unnamed steps in plans; the capitalized `name` if empty."""
     inputs: tuple[StepInput, ...] = (StepInput(),)
     gives: Literal["any", "input", "insert-only"] = "any"
-    """Which changes it emits: those that rows it makes have, those that it takes, or insertions only."""
+    """Which row kinds it emits: those of the rows that it creates, those of its input, or insertions only."""
     side_outputs: bool = False
     """Whether its results may carry an `OutputTag`."""
     declares_results: bool = False
-    """Whether its function says of which type its results are, so that the first of them are checked."""
+    """Whether its function declares the type of its results; the first of them are then checked."""
     keeps_records: bool = False
-    """Whether results have their declared shape already: it emits what came in, or has shaped what it made of it."""
+    """Whether results already have their declared shape: it emits its input, or converts its results itself."""
     may_await: bool = False
     """Whether its function may be `async def`."""
     nests: bool = False
     """Whether it is a loop or a condition inside the generated loop; Python nests 20 of them."""
     landmark: bool = False
-    """Whether other steps are recognised by standing next to it, when a checkpoint is compared with a program."""
+    """Whether its neighbours are identified by their position next to it when a checkpoint is matched to a program."""
     stamps: bool = False
-    """Whether it makes event time of its own, and ends that of the steps before it."""
+    """Whether it creates watermarks, and drops those of the steps before it."""
 
     def __post_init__(self) -> None:
         if not self.title:
@@ -124,16 +124,16 @@ class StepKind:
 
 
 Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit", "expressions"]
-"""How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
-`f(v, context)` with side outputs among them, as it is with the time `f(v, t)`, each of `f(v, t)` with a time of its
-own and side outputs among them, or what expressions compute."""
+"""The results of a call for a record `v` with time `t`, in the order of the shapes: `v` itself, apart from side outputs; `f(v)`;
+`v` if `f(v)` is true; each of `f(v)`; each of `f(v, context)`, with side outputs among them; `v` with the time `f(v, t)`;
+each of `f(v, t)` with its own time, with side outputs among them; the results of expressions."""
 
 Emitted: TypeAlias = tuple[list[Any], list[int] | None]
-"""Values and their times."""
+"""Values and their timestamps."""
 
 
 class Piece:
-    """How much an operator does before it lets the chain see to barriers and receivers: in records, and until when.
+    """A limit for work between two looks at barriers and receivers: a number of records and a deadline.
 
     Example:
         >>> piece = Piece(16, ends=10.0, monotonic=lambda: 9.0)
@@ -151,17 +151,17 @@ class Piece:
         self._monotonic = monotonic
 
     def full(self, records: int) -> bool:
-        """Whether so many emitted records, or the time they took, are enough."""
+        """Whether this number of emitted records or the deadline is reached."""
         return records >= self.limit or self._monotonic() >= self._ends
 
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """Lines of the loop that deal with most records, so that they need no call.
+    """Lines of the generated loop that process most records without a call.
 
-    They see the record as `v`, the row of its key as `row`, its time as `t`, and `names`. Those of an `emit` stand only where records
-    have times, and end a record that is done by `continue`; those of a `map` set `given` to what it gives if they
-    can tell.
+    Their variables are the record `v`, the row of its key `row`, its time `t`, and `names`. Lines of an `emit` are used only
+    if records have times, and end with `continue` if the record is done; lines of a `map` set `given` to the result if
+    they can compute it.
     """
 
     lines: tuple[str, ...]
@@ -172,8 +172,8 @@ class Shortcut:
 class Call:
     """One call of the loop; `context.stamp` is set before each `process`, and the row of its key is bound to `bind`.
 
-    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first. An `emit` that `takes_kind` is
-    called as `f(v, t, kind)` where records have kinds; others get rows of that kind.
+    The loop pauses after a record that makes `cut.moved` true. `shortcut` runs first. An `emit` that `takes_kind` is
+    called as `f(v, t, kind)` if records have kinds; other calls get rows with the kind.
     """
 
     shape: Shape
@@ -188,10 +188,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class RowLookup:
-    """How the loop finds the row of a record's key for a step behind the first.
+    """How the loop finds the row of a record's key, for a step that is not the first of its chain.
 
-    `cached` knows rows that are in memory by what `select` gives if that is of a `plain` type; `find` is called with that
-    and the record for all others.
+    `cached` returns rows in memory by the key that `select` returns, if the key has a `plain` type; otherwise `find` is
+    called with the key and the record.
     """
 
     select: Callable[[Any], Any]
@@ -202,9 +202,9 @@ class RowLookup:
 
 @dataclass(frozen=True, slots=True)
 class BatchCall:
-    """What takes all records of a batch at once, behind the loop.
+    """Receives all records of a batch at once, after the loop.
 
-    If there is `encode`, records without kinds are encoded in the loop, one by one, for `take_encoded`. Arrow rows come to
+    If there is `encode`, records without kinds are encoded in the loop, one by one, for `take_encoded`. Arrow rows are passed to
     `take_arrow`, or as rows to `take` if there is none.
     """
 
@@ -217,8 +217,8 @@ class BatchCall:
 class Operator:
     """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any.
 
-    `gives_away` says that what it emits is not part of its state, or cannot change. With `batches` it takes batches
-    instead of being called, and nothing follows it.
+    `gives_away` says that its results are not part of its state, or immutable. With `batches` it receives batches
+    instead of calls, and no step follows it.
     """
 
     def __init__(
@@ -235,49 +235,50 @@ class Operator:
         self.batches = batches
 
     def begin(self, watermark: int) -> None:
-        """Event time is `watermark` from the start: what was due by it was emitted before."""
+        """Start with a restored watermark: timers due by it fired before the checkpoint."""
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """Some of what it emits because event time is now `watermark`; called again until that is None.
+        """Some of the results due by `watermark`; called again until it returns None.
 
-        Barriers pass between two calls, so state holds what is still to come. No records come before the last one.
+        A barrier may pass between two calls, so state must hold what is not emitted yet. No record comes before the last call.
         """
         return None
 
     def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
-        """The same for a clock that shows `now_ms`."""
+        """The same for processing time `now_ms`."""
         return None
 
     def next_processing_time(self) -> int | None:
-        """When `processing_time` is worth calling."""
+        """When `processing_time` has to be called next; None if never."""
         return None
 
     def forwarded(self, watermark: int) -> int | None:
-        """The watermark that goes on when `watermark` came in; None holds it back."""
+        """The watermark to pass on when `watermark` came in; None holds it back."""
         return watermark
 
     def own_watermark(self) -> int | None:
-        """A new watermark made from the records seen, once; asked after every batch and where a batch is cut."""
+        """A new watermark created from the records seen, returned once; called after every batch and where a batch is cut."""
         return None
 
     def own_idleness(self) -> bool | None:
-        """Whether nothing is to be expected from it for now, once when that changes; asked as for watermarks."""
+        """Its new idleness, returned once when it changes; called as for watermarks."""
         return None
 
     def snapshot_lists(self) -> tuple[OperatorList, ...]:
-        """Its operator state at a barrier: every list it has, also an empty one."""
+        """Its operator state at a barrier: all its lists, including empty ones."""
         return ()
 
     def prepare(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport | None:
-        """Make what it has written outside durable but invisible, and report it; `confirmed` is the newest decided checkpoint.
+        """Prepare the transaction of the epoch: make its writes durable but invisible, and return them; `confirmed` is the newest
+        decided checkpoint.
 
         Raises:
-            UnavailableError: it could not; the checkpoint is declined.
+            UnavailableError: this failed; the checkpoint is declined.
         """
         return None
 
     def spare_ms(self) -> float:
-        """How long the decision on what it has prepared can wait.
+        """The time until its prepared transactions expire.
 
         Raises:
             UnavailableError: some of it could expire before its commit.
@@ -285,7 +286,7 @@ class Operator:
         return math.inf
 
     def open(self) -> None:
-        """Called once when the whole chain is set up."""
+        """Called once when the whole chain is open."""
 
     def close(self) -> None:
         """Called once, also after an error."""
@@ -294,10 +295,10 @@ class Operator:
 
 
 class Bundling(Operator, ABC):
-    """An operator whose calls may hold results back until the batch is finished, such as sums of what the batch holds.
+    """An operator whose calls may hold results back until the batch is finished, such as sums per batch.
 
-    A batch is what the step is given between two moments at which event time, a barrier or the clock may come: nothing
-    is held back across them. What its calls hold of a record stays as it is, also if a function in front changes it.
+    A batch is what the step gets between two moments at which a watermark, a barrier or a timer may come: nothing is held
+    back across them. A record that its calls hold does not change, even if a function before it changes its own.
 
     Example:
         >>> class Last(Bundling):
@@ -315,32 +316,32 @@ class Bundling(Operator, ABC):
 
     @abstractmethod
     def finish_batch(self) -> Emitted | None:
-        """Emit all that was held back, behind what the calls of the batch emitted; None if that is nothing.
+        """Return all results that were held back; they follow the results of the calls. None if there are none.
 
-        Called by the subtask's thread behind every batch that may have reached the step, also if none of its records
-        did. What it raises fails the job. After a restore the records since the checkpoint come again, in other batches.
+        Called by the subtask's thread after every batch that may have reached the step, even if none of its records
+        did. An exception fails the job. After a restore the records since the checkpoint come again, in other batches.
         """
 
 
 class Deferring(Operator, ABC):
-    """An operator whose results come later than its calls; the environment's `wake` tells that there are some."""
+    """An asynchronous operator: results arrive after the call; it calls the environment's `wake` when there are some."""
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it can take another batch; asked before each."""
+        """Whether it can accept another batch; called before each."""
 
     @abstractmethod
     def empty(self) -> bool:
-        """Whether nothing of what it took is still to come out."""
+        """Whether the results of all its input were emitted."""
 
     def settled(self) -> bool:
-        """Whether a snapshot would hold all that it has begun; a barrier waits for it, and no input is taken meanwhile."""
+        """Whether a snapshot can be taken. Until then a barrier waits, and no input is accepted."""
         return True
 
     @abstractmethod
     def idle(self, idle: bool) -> None:
-        """Whether its input is idle has changed; to be passed on behind what came before."""
+        """The idleness of its input has changed; to be passed on after all earlier input."""
 
     @abstractmethod
     def arrivals(self) -> Iterable[Element]:
-        """The batches, watermarks and idleness that may go on by now, in order; called when the receivers can take them."""
+        """The batches, watermarks and changes of idleness to pass on now, in order; called when the receivers have room."""

@@ -1,7 +1,7 @@
-"""Operator state in a checkpoint: lists of items that belong to no key.
+"""Operator state in a checkpoint: lists of items without a key.
 
-Few items stand in the metadata itself. Where they are too many, a file holds them and the metadata says which part of
-it they are, so that they can be dealt to other subtasks without being read.
+A short list is stored in the metadata. A long list is stored in a file, and the metadata refers to a range of it, so
+that items can be redistributed without being read.
 
 Example:
     >>> from tidegate.backends.storage import MemoryStorage, StorageFiles
@@ -27,16 +27,16 @@ from tidegate.keys import KeyGroupRange
 __all__ = ["DECLARED", "Dealt", "OperatorList", "Piece", "joined", "read", "written"]
 
 Dealt = Literal["split", "union", "broadcast", "key group"]
-"""What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
-back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
-are alike; each gets the items of its key groups."""
+"""How a restore redistributes the lists of all subtasks. split: each subtask gets its own list if the parallelism is
+unchanged, otherwise an equal share of all items in order; union: each gets all items; broadcast: each gets one of the
+lists, which are equal; key group: each gets the items of its key groups."""
 
 DECLARED: Final = "state:"
-"""Begins the names of what programs declare, and keeps them apart from those of operators."""
+"""Prefix of the names of state that programs declare; operators use other names."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """The items from `first` up to `last` of those that a chunk holds."""
+    """The items of a chunk from `first`, before `last`."""
 
     chunk: Chunk
     first: int
@@ -44,7 +44,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class OperatorList(msgspec.Struct, frozen=True):
-    """Operator state of one subtask under a name: items that belong to no key."""
+    """Named operator state of one subtask: items without a key."""
 
     name: str
     items: tuple[bytes, ...]
@@ -52,9 +52,9 @@ class OperatorList(msgspec.Struct, frozen=True):
     stored: str | msgspec.UnsetType = msgspec.UNSET
     """The fingerprint of the state the items belong to, if they are of a state that a program declares."""
     pieces: tuple[Piece, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Where the items are, one piece after the other, if they are not in `items`."""
+    """The ranges of files that hold the items in order, if they are not in `items`."""
     groups: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
-    """The key group of each item, ascending, if they are dealt by it."""
+    """The key group of each item, ascending, if they are redistributed by key group."""
 
     @property
     def declared(self) -> str | None:
@@ -63,7 +63,7 @@ class OperatorList(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.items) + sum(piece.last - piece.first for piece in self.pieces or ())
 
     @property
@@ -73,7 +73,7 @@ class OperatorList(msgspec.Struct, frozen=True):
         return tuple(chunk.name for chunk in chunks if isinstance(chunk, StoredChunk))
 
     def part(self, first: int, last: int) -> OperatorList:
-        """The items from `first` up to `last`."""
+        """The items from `first`, before `last`."""
         groups = self.groups and self.groups[first:last]
         if not self.pieces:
             return msgspec.structs.replace(self, items=self.items[first:last], groups=groups)

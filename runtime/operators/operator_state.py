@@ -1,7 +1,7 @@
-"""Operator state: lists and maps of one subtask that belong to no key.
+"""Operator state: lists and maps of one subtask, without a key.
 
-It lives in memory and is encoded item by item, so that a restore can deal the items of all subtasks anew: in equal
-shares, all to each (union), or one subtask's whole map to each (broadcast).
+It lives in memory and is encoded item by item, so that a restore can redistribute the items of all subtasks:
+in equal shares, all to each (union), or one subtask's whole map to each (broadcast).
 
 Example:
     >>> states = OperatorStates(RestoredOperator(), subtask=0)
@@ -36,7 +36,7 @@ V = TypeVar("V")
 
 
 class OperatorListState(Generic[T]):
-    """A list of one subtask, of items that do not depend on each other: a restore may deal them to other subtasks."""
+    """A list of one subtask, of items that do not depend on each other: a restore may move them to other subtasks."""
 
     def __init__(self, values: Values, items: Iterable[bytes]) -> None:
         self._values = values
@@ -50,7 +50,7 @@ class OperatorListState(Generic[T]):
         """Append an item.
 
         Raises:
-            RecordError: the state's codec would not give the same value back.
+            RecordError: the state's codec cannot restore the same value.
         """
         self._items.append(self._values.accept(value, None))
 
@@ -64,7 +64,7 @@ class OperatorListState(Generic[T]):
         self._items = [self._values.accept(value, None) for value in values]
 
     def clear(self) -> None:
-        """Forget all items."""
+        """Remove all items."""
         self._items.clear()
 
     def encoded(self) -> tuple[bytes, ...]:
@@ -76,7 +76,7 @@ class OperatorListState(Generic[T]):
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
-    """A broadcast map as the side with the records sees it. Values are copies: changing one changes no state."""
+    """A broadcast map for the side that reads it. Values are copies: changing one changes no state."""
 
     def __init__(self, entries: _Entries) -> None:
         self._entries = entries
@@ -117,31 +117,31 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """A broadcast map as the broadcast side sees it: each subtask has its own and must do the same to it."""
+    """A broadcast map for the broadcast side: each subtask has its own copy and must change it in the same way."""
 
     def read_only(self) -> ReadOnlyBroadcastState[K, V]:
-        """The same map as the other side sees it."""
+        """The read-only map for the other side."""
         return _Refusing(self._entries)
 
     def put(self, key: K, value: V) -> None:
         """Store a value under a map key.
 
         Raises:
-            RecordError: the state's codec would not give the same value back, or the key has no canonical form.
+            RecordError: the state's codec cannot restore the same value, or the key has no canonical form.
         """
         self._entries.put(key, value)
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Store several, or pairs of key and value, which is what PyFlink 2.2 takes; raises as `put` does."""
+        """Store several entries: a mapping, or pairs of key and value as in PyFlink 2.2; raises as `put` does."""
         for key, value in dict(dict_value).items():
             self.put(key, value)
 
     def remove(self, key: K) -> None:
-        """Forget a map key; one that is not there is no error."""
+        """Remove a map key; a missing one is not an error."""
         self._entries.remove(key)
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self._entries.clear()
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -152,7 +152,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class OperatorStates:
-    """The operator states of one operator in one subtask, from what `restored` holds."""
+    """The operator states of one operator in one subtask, restored from `restored`."""
 
     def __init__(self, restored: RestoredOperator, subtask: int) -> None:
         self._restored = {held.name: held for held in restored.lists if held.declared is not None}
@@ -177,7 +177,7 @@ class OperatorStates:
         return state
 
     def rename_candidates(self) -> list[tuple[str, str]]:
-        """Restored states that were not asked for, each with the new states dealt like it: it may be one under another name."""
+        """Restored states that were not declared, each with the new states of the same kind: one may be the same state, renamed."""
         new = [
             (name, dealt)
             for name, (_, dealt, _, _) in self._states.items()
@@ -193,13 +193,13 @@ class OperatorStates:
         ]
 
     def snapshot(self) -> tuple[OperatorList, ...]:
-        """All lists, encoded; those the program does not ask for any more as they were."""
+        """All lists, encoded; lists that the program does not declare any more are unchanged."""
         held = [
             OperatorList(DECLARED + name, source.encoded(), dealt, entry_of(descriptor).fingerprint)
             for name, (descriptor, dealt, _, source) in self._states.items()
         ]
         left = [each for name, each in self._restored.items() if each.declared not in self._states]
-        # Every subtask was given all of a union, so one alone passes it on.
+        # Every subtask has all items of a union, so only one stores them.
         held += [each for each in left if each.dealt != "union" or self._subtask == 0]
         return tuple(held)
 
@@ -220,8 +220,8 @@ class OperatorStates:
             )
         if descriptor.ttl_config is not None:
             raise ConfigError(
-                f"operator state {descriptor.name!r} is to expire; got {dealt} state with a time to live; "
-                "expected one of a key: only those expire; remove what is too old when it is read"
+                f"operator state {descriptor.name!r} cannot expire; got {dealt} state with a time to live; "
+                "expected keyed state, which alone supports it; remove old items when they are read"
             )
         if descriptor.name not in self._states:
             return None
@@ -238,7 +238,7 @@ class OperatorStates:
         return state
 
     def _stored(self, descriptor: StateDescriptor) -> tuple[tuple[bytes, ...], Callable[[bytes], bytes]]:
-        """The items of a state, and what makes a stored value one of the declared type."""
+        """The items of a state, and the conversion of stored values to the declared type."""
         held = self._restored.get(DECLARED + descriptor.name)
         if held is None:
             return (), _same
@@ -248,20 +248,20 @@ class OperatorStates:
 
 
 class _Refusing(ReadOnlyBroadcastState[K, V]):
-    """Says why nothing can be written, where a program tries to in spite of the type."""
+    """Refuses changes, for programs that ignore the read-only type."""
 
     def _refuse(self, *given: Any) -> NoReturn:
         raise ConfigError(
-            f"broadcast state {self._entries.name!r} was to be changed by the side that only reads it; got a change in "
-            "process_element or on_timer; expected one in process_broadcast_element, which makes it in every subtask "
-            "alike; move it there, and broadcast what it depends on"
+            f"broadcast state {self._entries.name!r} is read-only on this side; got a change in "
+            "process_element or on_timer; expected one in process_broadcast_element, which runs in every subtask "
+            "with the same records; move it there, and broadcast what it depends on"
         )
 
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
 class _Encoded(Protocol):
-    """What can be written to a checkpoint."""
+    """A state that can be written to a checkpoint."""
 
     def encoded(self) -> tuple[bytes, ...]:
         """The items as they are stored."""
@@ -269,7 +269,7 @@ class _Encoded(Protocol):
 
 
 class _Entries:
-    """A broadcast map with the bytes of its entries, so that a barrier encodes nothing twice."""
+    """A broadcast map with its encoded entries, so that a barrier encodes only changes."""
 
     def __init__(
         self, descriptor: MapStateDescriptor, items: Iterable[bytes], convert: Callable[[bytes], bytes]

@@ -1,7 +1,7 @@
-"""Tests of plain values as source, by their declared type: at a glance instead of by looking through each value.
+"""Generates quick tests for immutable values from a declared type, in place of a walk through each value.
 
-A declared type promises nothing about the values that come. So the generated loop asks, and what fails the test goes the
-long way; but for numbers, texts and tuples of them it asks in a few comparisons whether nobody can change a value.
+A declared type is no guarantee for the values. So the generated loop tests each value, and takes the general path if the
+test fails; for numbers, strings and tuples of them the test is a few comparisons.
 
 Example:
     >>> from tidegate.types import Types
@@ -29,7 +29,7 @@ _ATOMS: Final = {
 
 
 def plain_class(info: TypeInformation | None) -> str | None:
-    """The name of the class of a type's values if they are atoms or tuples of such."""
+    """The class name of a type's values if they are atoms or tuples of atoms."""
     if info is None or (info.kind is Kind.TUPLE and any(plain_class(item) is None for item in info.items)):
         return None
     return "tuple" if info.kind is Kind.TUPLE else _ATOMS.get(info.kind)

@@ -1,7 +1,7 @@
-"""State that functions write as bytes of their own, without saying what is in them.
+"""Raw state: bytes that functions write themselves, in their own format.
 
-It belongs to a subtask, in *partitions* that are dealt like the items of a list, or to a key group, and then follows
-the keys to other subtasks. Nobody looks into it: what is not written at a barrier is not in the checkpoint.
+It belongs to a subtask, in *partitions* that are redistributed like the items of a list, or to a key group, and then moves
+with the keys to other subtasks. It is never decoded: what is not written at a barrier is not in the checkpoint.
 
 Example:
     >>> raw = RawState(RestoredOperator(), KeyGroupRange(0, 64), 128)
@@ -32,7 +32,7 @@ _KEYED: Final = "raw-keyed"
 
 
 class RawState:
-    """The raw state of one operator in one subtask; a snapshot repeats what is not written anew since `begin`.
+    """The raw state of one operator in one subtask; a snapshot repeats what was not written again since `begin`.
 
     `key_groups` are those of the subtask, None where the input has no key.
     """
@@ -47,18 +47,18 @@ class RawState:
         self._keyed: RawKeyedOutput | None = None
 
     def begin(self) -> None:
-        """A function writes what it holds now: what it wrote before is of no more use."""
+        """Start a snapshot: what functions write from now on replaces what they wrote before."""
         self._lists = {}
         self._raw = self._keyed = None
 
     def get_raw_operator_state_output(self) -> RawOutput:
-        """Where to write what belongs to the subtask; the same for the whole snapshot."""
+        """The output for partitions of the subtask; the same object for the whole snapshot."""
         if self._raw is None:
             self._raw = RawOutput()
         return self._raw
 
     def get_raw_keyed_operator_state_output(self) -> RawKeyedOutput:
-        """Where to write what belongs to keys; the same for the whole snapshot.
+        """The output for key groups; the same object for the whole snapshot.
 
         Raises:
             ConfigError: the input has no key.
@@ -68,11 +68,11 @@ class RawState:
         return self._keyed
 
     def get_raw_operator_state_inputs(self) -> Iterator[BinaryIO]:
-        """The partitions dealt to this subtask."""
+        """The partitions of this subtask."""
         return (BytesIO(item) for item in self._items(_RAW))
 
     def get_raw_keyed_state_inputs(self) -> Iterator[tuple[int, BinaryIO]]:
-        """The key groups of this subtask for which something was written, and what."""
+        """The key groups of this subtask that have raw state, with their bytes."""
         groups = self._lists[_KEYED].groups if _KEYED in self._lists else ()
         return zip(groups or (), map(BytesIO, self._items(_KEYED)), strict=True)
 
@@ -92,6 +92,6 @@ class RawState:
 
     def _refuse(self) -> NoReturn:
         raise ConfigError(
-            "raw state of key groups is to be written; got an input without keys; expected one behind key_by(...): "
+            "raw state of key groups needs a key; got an input without keys; expected one behind key_by(...): "
             "use get_raw_operator_state_output()"
         )

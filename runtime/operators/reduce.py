@@ -1,6 +1,6 @@
-"""Reductions of a keyed stream: each record meets what its key's records came to so far.
+"""Operators of reduce and running aggregations on a keyed stream: each record is combined with the result of its key.
 
-A stream shows every step on the way, a batch job what a key came to in the end.
+A streaming job emits every intermediate result, a batch job only the final result of each key.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REDUCE: Final = StepKind(
 def _shortcut(
     payload: Any, combine: Callable[[Any, Any], Any], record_type: TypeInformation | None, store: KeyedStore
 ) -> Shortcut | None:
-    """Lines for records that meet a plain value; whatever else comes goes the long way."""
+    """Lines of the loop for immutable values; all other values are processed by a call."""
     held, test = plain_class(record_type), plain_test(record_type, "total")
     if record_type is None or held is None or test is None:
         return None
@@ -95,7 +95,7 @@ def _of_fields(payload: Any, record_type: TypeInformation, slot: int) -> tuple[s
     width, place, combined = len(record_type.items), payload.field, payload.of_two("old", "new")
     if combined is None or not isinstance(place, int) or not 0 <= place < width:
         return None
-    # The parts of what is held stay, so they are unpacked last.
+    # The other fields keep the values of the held tuple, so it is unpacked last.
     record, held, result = (
         "".join(f"{name if at == place else f'part{at}'}, " for at in range(width))
         for name in ("new", "old", "total")
@@ -115,9 +115,9 @@ def _of_fields(payload: Any, record_type: TypeInformation, slot: int) -> tuple[s
 
 
 class _Final(Operator):
-    """Records of one key come one after the other, so what they came to needs no state.
+    """Batch operator: input is sorted by key, so the result of a key needs no state.
 
-    State that the function itself has asked for follows the key by `cursor`.
+    State of the function itself is bound to the key by `cursor`.
     """
 
     def __init__(self, combine: Callable[[Any, Any], Any], store: KeyedStore, cursor: Cursor | None) -> None:
@@ -127,7 +127,7 @@ class _Final(Operator):
         super().__init__((Call("emit", self._take, bind=cursor),), store)
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """What the key came to, at the time of its last record."""
+        """The result of the key, with the time of its last record."""
         if watermark < MAX_WATERMARK or self._value is None:
             return None
         value, self._value = self._value, None

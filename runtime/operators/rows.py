@@ -1,8 +1,8 @@
-"""Gives records the shape of their declared row type, as PyFlink does where records leave a step.
+"""Converts records to their declared row type, as PyFlink does where records leave a step.
 
-A program may answer a tuple, list or dict where it declared a row, rows without names or in another order where it
+A function may return a tuple, list or dict where it declared a row, rows without names or in another order where it
 declared names, and a list or row where it declared a tuple.
-Everything else stays as it is and meets the codec, which refuses what does not fit.
+Everything else is unchanged, and the codec refuses values of another type.
 
 Example:
     >>> from tidegate.types import Types
@@ -28,7 +28,7 @@ Shaper = Callable[[Any], Any]
 
 
 def shaper(info: TypeInformation | None) -> Shaper | None:
-    """What makes rows and tuples of records of a type; None if it has none."""
+    """The conversion to rows and tuples for records of a type; None if the type has none."""
     if info is None or all(each.kind not in (Kind.ROW, Kind.TUPLE) for each in info.walk()):
         return None
     inner = [shaper(item) for item in info.items]
@@ -54,19 +54,19 @@ def may_be_row(info: TypeInformation | None) -> bool:
 
 
 def settled(info: TypeInformation | None) -> type[Any] | None:
-    """The class whose instances have the shape of a type already; None if their fields have to be looked at."""
+    """The class whose instances always have the shape of a type; None if their fields have to be checked."""
     flat = info is not None and info.kind is Kind.TUPLE and not any(map(shaper, info.items))
     return tuple if flat else None
 
 
 def shaped(combine: Callable[[Any, Any], Any], info: TypeInformation | None) -> Callable[[Any, Any], Any]:
-    """`combine` with results of the shape of a type."""
+    """`combine` with results converted to the shape of a type."""
     shape = shaper(info)
     return combine if shape is None else lambda first, second: shape(combine(first, second))
 
 
 class Declared:
-    """Refuses a result that is not of the type its function declares; `seen` once one was.
+    """Refuses a result that is not of the type its function declares; `seen` is true after the first result.
 
     Example:
         >>> from tidegate.types import Types
@@ -84,7 +84,7 @@ class Declared:
         self.seen = False
 
     def __call__(self, value: Any) -> None:
-        """Take note of a result, or refuse it."""
+        """Check a result."""
         if not self._has_type(value):
             raise RecordError(f"result does not have its declared type: {locate(self._info, value)}")
         self.seen = True

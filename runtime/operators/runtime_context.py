@@ -1,4 +1,4 @@
-"""What functions can ask for besides state: parameters, accumulators, metrics, files."""
+"""The base of runtime contexts: parameters, accumulators, metrics and registered files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BaseRuntimeContext", "DistributedCache"]
 
 
 class DistributedCache:
-    """Files that the program registered, copied to where this worker runs when first asked for."""
+    """Files that the program registered, copied to this worker on first use."""
 
     def __init__(self, files: Mapping[str, CachedFile], directory: Path) -> None:
         self._files = files
@@ -52,7 +52,7 @@ class DistributedCache:
 
 
 class BaseRuntimeContext:
-    """The part of a runtime context that a program gives to all its functions, whoever calls them."""
+    """The part of a runtime context that is the same for functions of steps and of connectors."""
 
     functions: ManagedFunctions
 
@@ -63,18 +63,18 @@ class BaseRuntimeContext:
     def manage(
         self, function: object, lock: AbstractContextManager[object] | None = None
     ) -> Callable[[CheckpointId], None]:
-        """Give a function that a connector runs its state; see `tidegate.twophase.spi.ProgramContext`."""
+        """Initialize the state of a function that a connector runs; see `tidegate.twophase.spi.ProgramContext`."""
         return self.functions.manage(function, lock)
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """A parameter given to the whole program."""
+        """A global parameter of the program."""
         return self.env.resources.parameters.get(key, default_value)
 
     def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
-        """Show in the job's result what is added; one for all functions and subtasks that use the name.
+        """Register an accumulator, which is in the job's result; accumulators of all subtasks with the name are merged.
 
         Raises:
-            ConfigError: it is no accumulator.
+            ConfigError: it is not an accumulator.
         """
         if not isinstance(accumulator, Accumulator):
             raise ConfigError(
@@ -93,7 +93,7 @@ class BaseRuntimeContext:
 
 
 def _copy(file: CachedFile, target: Path) -> None:
-    # Another subtask must never see half a copy; subtasks of one worker take turns, so one name is enough.
+    # Another subtask must never see half a copy; subtasks of one worker copy one at a time, so one name is enough.
     partial = target.with_name(f"{target.name}.partial")
     file.copy_to(partial)
     partial.rename(target)

@@ -1,4 +1,4 @@
-"""Sink operator: writes what leaves the program, and prepares it for the commit at each barrier."""
+"""Sink operator: writes records, and prepares them for the commit at each barrier."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = ["SINK", "SinkOperator"]
 class _Prepared(NamedTuple):
     work: Committable
     expires: float
-    """When the external system drops it, as monotonic seconds."""
+    """When it expires in the external system, in monotonic seconds."""
 
 
 class SinkOperator(Operator):
-    """Writes batches; at a barrier reports what was prepared and is not decided yet."""
+    """Writes batches; at a barrier reports work that is prepared and not decided yet."""
 
     def __init__(self, node: StreamNode, context: OperatorContext) -> None:
         self._node = node
@@ -54,7 +54,7 @@ class SinkOperator(Operator):
         self._prepared: list[_Prepared] = []
         self._writer = writer = _open_writer(node, context)
         if context.store is not None:
-            # Its function asks for state of keys, so each record is written while its key is bound.
+            # Its function uses keyed state, so each record is written while its key is bound.
             super().__init__(
                 (Call("emit", self._write_one, bind=context.store.cursor, takes_kind=True),), context.store
             )
@@ -65,7 +65,7 @@ class SinkOperator(Operator):
             super().__init__((), batches=BatchCall(writer.write, take_arrow=arrow))
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """Tell the writer how far event time is, if it wants to know."""
+        """Pass the watermark to the writer, if it accepts watermarks."""
         if isinstance(self._writer, SupportsWatermarks):
             self._writer.watermark(watermark)
         return None
@@ -73,8 +73,8 @@ class SinkOperator(Operator):
     def prepare(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport:
         """Prepare the epoch.
 
-        What was prepared for a checkpoint that was never decided is reported again: its records are behind the
-        barrier of this one too, so it must be committed with it.
+        Work prepared for a checkpoint that was never decided is reported again: its records are also before this barrier,
+        so it must be committed with this checkpoint.
         """
         if confirmed is not None:
             self._prepared = [each for each in self._prepared if each.work.checkpoint > confirmed]
@@ -92,7 +92,7 @@ class SinkOperator(Operator):
     def spare_ms(self) -> float:
         """How long the decision on the reported work can wait; infinite if the work does not expire.
 
-        Called right before the ack, maybe by another thread than the subtask's.
+        Called right before the ack, possibly in another thread than the subtask's.
 
         Raises:
             UnavailableError: some of the work could expire before its commit.

@@ -1,4 +1,4 @@
-"""Timestamps and watermarks made from records, in the middle of a chain or right behind a reader."""
+"""Operator of watermark strategies: assigns timestamps and creates watermarks, in a chain or right behind a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SOURCE", "STAMP", "Stamp"]
 
 _PERIOD_MS: Final = 200
-"""How often a generator that follows the clock is asked."""
+"""How often a generator with periodic watermarks is called."""
 
 
 def _open(node: StreamNode, context: OperatorContext) -> Operator | None:
@@ -29,7 +29,7 @@ def _open(node: StreamNode, context: OperatorContext) -> Operator | None:
 
 
 def _open_source(node: StreamNode, context: OperatorContext) -> Operator | None:
-    """A reader hands its records to the chain; all that is left to do is to give them times."""
+    """The step of a source in its chain: assigns timestamps to the records of the reader."""
     return _opened(node.watermarks, context.env) if node.watermarks is not None else None
 
 
@@ -38,7 +38,7 @@ SOURCE: Final = StepKind("source", _open_source, Role.SOURCE, inputs=(), landmar
 
 
 def _opened(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | None:
-    """The operator of a strategy; in a batch job, where nothing is late, only of one that gives times."""
+    """The operator of a strategy; in a batch job, where nothing is late, only if it assigns timestamps."""
     if env.batch:
         if not strategy.gives_times:
             return None
@@ -49,7 +49,7 @@ def _opened(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | No
 
 @dataclass(slots=True)
 class _Time:
-    """How far time is in one split, or in a stream that knows of none."""
+    """Event time of one split, or of a stream without splits."""
 
     assign: Assign
     generator: WatermarkGenerator
@@ -68,10 +68,10 @@ class _Time:
 
 
 class Stamp(Operator):
-    """Gives each record its time and event time its progress, as a `WatermarkStrategy` says.
+    """Assigns timestamps and creates watermarks by a `WatermarkStrategy`.
 
-    Watermarks from before are replaced by its own; only the end of the input passes. Where a reader tells its splits
-    apart, each has a generator, and time is that of the slowest split that is not idle.
+    It replaces watermarks of its input, except the last one. If a reader reports splits, each has a generator, and the
+    watermark is the smallest one of the splits that are not idle.
     """
 
     def __init__(self, strategy: WatermarkStrategy, clock: Clock, *, carried: bool = False) -> None:
@@ -88,13 +88,13 @@ class Stamp(Operator):
         asked = self._current.generator.asked
         self._by_clock = asked == "clock"
         self._asked_at = clock.now_ms()
-        # Where a subtask lives for an epoch only, that is the rhythm.
+        # A subtask that lives for one epoch calls it once per epoch.
         self._every_ms = None if carried or asked == "record" else strategy.every_ms
         self._told_at = self._asked_at
         self.moved = False
         """Whether the record just seen ends the batch."""
         self.patient = False
-        """Whether nothing is idle however long it says nothing: where it has not been asked yet."""
+        """Whether idleness is suspended: an epoch has not read all of its input yet."""
         if type(self._current.generator) is Bounded:
             call = Call("stamp", self._stamp, context=self)
         elif asked == "record":
@@ -105,52 +105,52 @@ class Stamp(Operator):
 
     @property
     def time(self) -> int | None:
-        """How far time is over all splits, None while all are idle."""
+        """The watermark over all splits; None while all are idle."""
         return min((time.mark for time in self._times.values() if not time.idle), default=None)
 
     def kept(self) -> tuple[SplitTime, ...]:
-        """Where it stands in each split.
+        """The event time of each split.
 
         Raises:
-            ConfigError: what a generator has learnt cannot be kept, and would be lost.
+            ConfigError: the state of a generator cannot be encoded, and would be lost.
         """
         return tuple(time.kept(split) for split, time in self._times.items())
 
     def resume(self, passed: int, splits: Mapping[SplitId | None, SplitTime | None], since_ms: int) -> None:
-        """Go on from what others kept of these splits; whoever said nothing before `since_ms` says nothing since then."""
+        """Restore the event time of these splits; a split without records before `since_ms` has had none since `since_ms`."""
         self._emitted = passed
         self._times = {split: self._resumed(kept, since_ms) for split, kept in splits.items()}
         self._follow(next(iter(self._times.values())))
 
     def stamping(self) -> tuple[Assign, WatermarkGenerator]:
-        """What gives the records of a batch their times, and the generator that has to hear of the newest."""
+        """The function that assigns timestamps in a batch, and the generator that gets the newest of them."""
         self._seen = True
         return self._assign, self._current.generator
 
     def read(self, split: SplitId, unfinished: Collection[SplitId]) -> None:
-        """The records that follow are of `split`; event time waits for all of `unfinished`."""
+        """The next records belong to `split`; the watermark waits for all splits in `unfinished`."""
         wanted = {split, *unfinished}
         if self._times.keys() != wanted:
             self._times = {each: self._times.get(each) or self._begin() for each in wanted}
         self._follow(self._times[split])
 
     def forget(self, split: SplitId) -> None:
-        """A split is read to its end and holds the others back no more, unless it was the last one."""
+        """A split is read to its end and does not hold the watermark back any more, unless it was the last one."""
         if len(self._times) > 1:
             del self._times[split]
 
     def ahead_of(self, limit: int) -> frozenset[SplitId]:
-        """The splits in which time is beyond `limit`."""
+        """The splits whose watermark is beyond `limit`."""
         return frozenset(split for split, time in self._times.items() if split and time.mark > limit)
 
     def hold(self, splits: frozenset[SplitId]) -> None:
-        """These are not read for now, which does not make them idle."""
+        """These splits are paused, which does not make them idle."""
         for split in (self._held - splits) & self._times.keys():
             self._times[split].active_at = self._clock.now_ms()
         self._held = splits
 
     def forwarded(self, watermark: int) -> int | None:
-        """Nothing but the end."""
+        """Only the last watermark."""
         self._ended = self._ended or watermark == MAX_WATERMARK
         return watermark if self._ended else None
 
@@ -171,7 +171,7 @@ class Stamp(Operator):
         return watermark
 
     def own_idleness(self) -> bool | None:
-        """Whether no record came for the time that the strategy gives."""
+        """Whether no record came within the idle timeout of the strategy."""
         if self._strategy.idle_after_ms is None:
             return None
         if self._seen:
@@ -184,7 +184,7 @@ class Stamp(Operator):
         return idle
 
     def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
-        """Notice idleness, and let a generator that follows the clock be asked."""
+        """Detect idleness, and call generators with periodic watermarks."""
         self._note_time(now_ms)
         self._asked_at = now_ms
         patience = self._strategy.idle_after_ms
@@ -194,7 +194,7 @@ class Stamp(Operator):
         return None
 
     def next_processing_time(self) -> int | None:
-        """When a split may be idle, or the generator is asked again."""
+        """When a split may become idle, or the generator is called again."""
         if self._ended:
             return None
         self._note_time(self._clock.now_ms())
@@ -208,7 +208,7 @@ class Stamp(Operator):
         return min(times, default=None)
 
     def _note_time(self, now_ms: int) -> None:
-        """Let no time be later than now: event time would stand still for as long as the wall clock was set back."""
+        """Limit restored times to now: otherwise event time would stop for as long as the wall clock was set back."""
         self._asked_at, self._told_at = min(self._asked_at, now_ms), min(self._told_at, now_ms)
         for time in self._times.values():
             time.active_at = min(time.active_at, now_ms)

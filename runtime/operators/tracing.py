@@ -1,7 +1,7 @@
-"""Where records come from, carried along: for state that says of every change which record made it.
+"""Origins of records, passed along a chain: for state logs that name the record of every change.
 
-A traced chain takes its records one by one. What leaves it meanwhile has the origin of the record at hand, and is
-held until the batch is done, or until time moves on.
+A traced chain processes records one by one. Its output has the origin of the current record, and is held until the
+batch is done, or until event time advances.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Taker = Callable[[Batch], None]
 
 
 class Tracer:
-    """The origin of the record that a chain has in hand, if it has one; `uid` is the chain's first step."""
+    """The origin of the current record of a chain; `uid` is the chain's first step."""
 
     def __init__(self, uid: OperatorUid) -> None:
         self.origin: RecordOrigin | None = None
@@ -25,14 +25,14 @@ class Tracer:
         self._held: list[tuple[Taker, list[Batch]]] = []
 
     def one_by_one(self, batch: Batch) -> Iterator[Batch]:
-        """The records of a batch, each alone, while its origin is the one at hand."""
+        """The records of a batch one by one; the origin of each is current until the next."""
         for place, origin in enumerate(self._origins(batch)):
             self.origin = origin
             yield batch.part(slice(place, place + 1))
         self.origin = None
 
     def holding(self, taker: Taker, traced: bool) -> Taker:
-        """A taker that holds what it is given until it is told to let go; `traced`: with its origins."""
+        """Buffers output until it is flushed; `traced`: with origins."""
         held: list[Batch] = []
         self._held.append((taker, held))
 
@@ -43,7 +43,7 @@ class Tracer:
         return hold
 
     def let_go(self) -> None:
-        """Pass on what is held, in as few batches as there are takers."""
+        """Flush the buffers, with one batch per receiver."""
         for taker, held in self._held:
             if held:
                 together = list(concat(held))

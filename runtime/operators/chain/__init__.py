@@ -1,4 +1,4 @@
-"""A chain of operators in one subtask: what a record meets between two exchanges."""
+"""A chain of operators in one subtask: the steps between two exchanges."""
 
 from tidegate.runtime.operators.chain.chain import OperatorChain as OperatorChain
 from tidegate.runtime.operators.chain.loops import Outlet as Outlet

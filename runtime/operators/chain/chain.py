@@ -1,7 +1,7 @@
-"""Operator chain: the operators of one vertex in one subtask, and the four things that are done with them.
+"""Operator chain: the operators of one vertex in one subtask, with their data, time and snapshots.
 
-The chain knows nothing of threads, channels or executors. It takes batches and moments in time, hands to its outlet
-what leaves through an exchange, and reports its part of a checkpoint.
+The chain knows nothing of threads, channels or executors. It gets batches, watermarks and processing time,
+passes output for exchanges to its outlet, and reports its part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["OperatorChain"]
 
 
 class OperatorChain:
-    """Opens and closes the operators of one vertex in one subtask, and gives them data, time and checkpoints."""
+    """Opens and closes the operators of one vertex in one subtask, and passes them data, time and checkpoints."""
 
     def __init__(self, vertex: JobVertex, env: ChainEnvironment, outlet: Outlet) -> None:
         self.operators = ChainOperators(vertex, env)
@@ -29,13 +29,13 @@ class OperatorChain:
         self.data = ChainLoops(vertex, env, self.operators, outlet)
         """Passes batches through the generated loops."""
         self.time = ChainTime(vertex, env, self.operators, self.data, outlet)
-        """Passes watermarks and idleness, and fires what is due."""
+        """Passes watermarks and idleness, and fires timers."""
         self.snapshots = ChainSnapshots(vertex, env, self.operators, self.time)
         """Its part of checkpoints."""
         self._vertex = vertex
 
     def open(self) -> None:
-        """Open state, functions and writers, restored to what the environment says."""
+        """Open state, functions and writers, with the restored state of the environment."""
         for node in self._vertex.nodes.values():
             self.operators.open(node)
         self.time.open()

@@ -1,4 +1,4 @@
-"""Data of a chain: passes batches through the generated loops, and what comes out to exchanges and sinks."""
+"""Data path of a chain: passes batches through the generated loops, and their output to exchanges and sinks."""
 
 from __future__ import annotations
 
@@ -44,36 +44,36 @@ __all__ = ["ChainLoops", "Outlet"]
 
 
 Announce: TypeAlias = Callable[[OperatorUid, int | None], None]
-"""Called with a step that took records. If more records come at once, also with how many steps had something to work off
-before: what was made due since comes before them."""
+"""Called with a step that processed records. If more records follow at once, also with the number of steps that had due
+timers before: timers that became due since then fire before these records."""
 
 
 class Outlet(Protocol):
-    """Takes what leaves the chain through its exchanges."""
+    """Receives the output of the chain for its exchanges."""
 
     def emit(self, edge: JobEdge, batch: Batch) -> None:
-        """Deal the batch to the subtasks behind `edge`."""
+        """Send the batch to the subtasks behind `edge`."""
         ...
 
     def watermark(self, edge: JobEdge, timestamp: int) -> None:
-        """Tell all subtasks behind `edge` how far event time is."""
+        """Send a watermark to all subtasks behind `edge`."""
         ...
 
     def idle(self, edge: JobEdge, idle: bool) -> None:
-        """Tell all subtasks behind `edge` whether to wait for this one's event time."""
+        """Send to all subtasks behind `edge` whether this one is idle."""
         ...
 
 
 class StepTimes(Protocol):
-    """What event time has made due in a chain."""
+    """Timers that are due in a chain."""
 
     @property
     def due(self) -> int:
-        """How many steps have something to work off."""
+        """The number of steps with due timers."""
         ...
 
     def settle(self) -> None:
-        """Work off all that is due."""
+        """Fire all due timers."""
         ...
 
 
@@ -89,28 +89,28 @@ class ChainLoops:
         self._outlet = outlet
         self._tracer = Tracer(vertex.head.uid) if env.traced else None
         self._takers: list[tuple[BatchCall, OperatorUid | None]] = []
-        """What takes each output of the loops, and the step that may refuse a record of it."""
+        """The receiver of each output of the loops, and the step that may refuse a record of it."""
         self._encoders: dict[int, Encoder] = {}
         self._stages: dict[OperatorUid, Stage] = {}
         self._columns: dict[OperatorUid, ExpressionColumns] = {}
         self._bundling: dict[OperatorUid, list[tuple[OperatorUid, Bundling]]] = {}
-        """A step and those behind it that may hold results back, those in front first."""
+        """A step and the later steps that may hold results back, in order."""
         self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
         self._found: dict[OperatorUid, KeyedStore] = {}
-        """The state of steps behind the first that have keys: the loop finds the row of each record."""
+        """The state of keyed steps that are not the first: the loop finds the row of each record."""
         self._time: StepTimes
         self._announce: Announce
 
     def wire(self, time: StepTimes, announce: Announce) -> None:
-        """Connect the steps once their operators are open; `announce` is called behind each part of a batch that a step took."""
+        """Connect the steps once their operators are open; `announce` is called after each part of a batch that a step processed."""
         self._time, self._announce = time, announce
         outputs = {uid: self._open_outputs(uid) for uid in self._vertex.nodes}
         self._build(self._vertex.head.uid, outputs, stateful=False)
 
     def process(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> None:
-        """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on.
+        """Pass every record through the whole chain, or from step `at` on; `side` is its input.
 
-        What time has made due comes before them.
+        Due timers fire before them.
         """
         self._time.settle()
         head = self._vertex.head.uid if at is None else at
@@ -131,11 +131,11 @@ class ChainLoops:
 
     @property
     def by_key(self) -> bool:
-        """Whether the first step keeps something per key, so that a batch job brings it one key after the other."""
+        """Whether the first step keeps state per key, so that a batch job sorts its input by key."""
         return self._store(self._vertex.head.uid) is not None
 
     def end_key(self) -> None:
-        """All records of a key have been processed: fire its timers, then forget its state."""
+        """All records of a key have been processed: fire its timers, then delete its state."""
         head = self._vertex.head.uid
         operator = self._operators.get(head)
         assert operator is not None
@@ -148,14 +148,14 @@ class ChainLoops:
         operator.event_time(MIN_WATERMARK, Piece())
 
     def emitted(self, uid: OperatorUid, emitted: Emitted) -> int:
-        """Pass what a step has emitted by itself to those behind it; returns how many records that are."""
+        """Pass what a step has emitted on a timer to the steps after it; returns the number of records."""
         values, times = emitted
         if values:
             self.run(uid, None, Batch(values, times))
         return len(values)
 
     def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
-        """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
+        """Pass records to a step on its input `side`, or what it has emitted on a timer to the steps after it."""
         if type(batch.values) is ArrowRows and self._in_columns(uid, side, batch):
             self._announce(uid, False)
             return
@@ -183,17 +183,17 @@ class ChainLoops:
             store.end_batch(len(batch))
 
     def let_go(self) -> None:
-        """Pass on what is held while the origin of a record is known."""
+        """Flush the output that is held while records are traced."""
         if self._tracer is not None:
             self._tracer.let_go()
 
     def note(self, operator: Operator, service: str, until: int) -> None:
-        """Say in the journal of an operator's state which timers have changed it."""
+        """Write to the log of an operator's state which timers have changed it."""
         if self._tracer is not None and operator.store is not None:
             operator.store.note(TimersDue(service, until))
 
     def explain(self, timed: bool = False, side: int = 0, at: OperatorUid | None = None) -> str:
-        """The source of the generated loop for an input, of the first step or of one behind it that has keys."""
+        """The source of the generated loop for an input, of the first step or of a later step that has keys."""
         return self._compile(at or self._vertex.head.uid, side, timed, False, {}).source
 
     def _store(self, uid: OperatorUid) -> KeyedStore | None:
@@ -201,7 +201,7 @@ class ChainLoops:
         return operator.store if operator is not None else None
 
     def _rows(self, uid: OperatorUid, batch: Batch) -> list[Row] | None:
-        """The rows of the keys of a batch, read at once; None if the step has no use for them.
+        """The rows of the keys of a batch, read at once; None if the step does not need them.
 
         Raises:
             ConfigError: the program says that its records are partitioned by key, and they are not.
@@ -220,7 +220,7 @@ class ChainLoops:
             raise
 
     def _in_columns(self, uid: OperatorUid, side: int | None, batch: Batch) -> bool:
-        """Pass Arrow rows to a step, unless it reads rows; those behind it get what it emits one after the other."""
+        """Pass Arrow rows to a step, unless it reads rows; the steps after it get its results one after the other."""
         stage = self._stages[uid]
         call = stage.call if side is not None else None
         if call is None:
@@ -239,7 +239,7 @@ class ChainLoops:
         return computed is not None
 
     def _deliver(self, stage: Stage, batch: Batch, came_of: Batch) -> None:
-        """Pass what a step emits to its outputs and to the steps behind it; rows if it declares another type of them."""
+        """Pass the results of a step to its outputs and to the steps after it; as rows if it declares another type for them."""
         declared = self._vertex.nodes[stage.uid].output_type
         if not isinstance(batch.values, ArrowRows) or not batch.values.has_type(declared):
             self.run(stage.uid, None, batch.in_rows())
@@ -251,7 +251,7 @@ class ChainLoops:
             self.run(child.uid, 0, batch)
 
     def _finish_batch(self, uid: OperatorUid, *, emitted: bool) -> None:
-        """Let what is held back of a batch go, before event time moves; a step that has `emitted` it holds nothing."""
+        """Emit results that are held back, before event time advances; a step that has just `emitted` holds none."""
         for behind, operator in self._bundling[uid]:
             if emitted and behind == uid:
                 continue
@@ -275,7 +275,7 @@ class ChainLoops:
             take(batch)
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool, kinded: bool) -> Compiled:
-        """The loop to take for the next batch; it checks the results of steps that had none in batches before."""
+        """The loop for the next batch; it checks the results of steps that had none in earlier batches."""
         compiled = self._compiled.get((uid, side, timed, kinded))
         if compiled is None:
             stages = self._stages[uid].walk()
@@ -295,7 +295,7 @@ class ChainLoops:
         kinded: bool,
         checks: Mapping[int, Declared],
     ) -> Compiled:
-        """The loop that starts with a step, called for input `side`, or behind it."""
+        """The loop that starts with a step, called for input `side`, or right after it."""
         stage, operator = self._stages[uid], self._operators.get(uid)
         call = operator.calls[side] if operator is not None and operator.calls and side is not None else None
         if side is None and (
@@ -306,7 +306,7 @@ class ChainLoops:
         inputs = self._vertex.nodes[uid].kind.inputs
         takes = inputs[side].takes if side is not None and inputs else "any"
         head = dataclasses.replace(stage, call=call, takes=takes, lookup=None)
-        # With kinds an encoder would have to be told of them; its sink then encodes batches itself.
+        # Encoders do not know row kinds; for records with kinds the sink encodes batches itself.
         encoders = None if kinded else self._encoders
         return compile_stages(
             where,
@@ -351,7 +351,7 @@ class ChainLoops:
         return stage
 
     def _lookup(self, uid: OperatorUid) -> RowLookup | None:
-        """How the loop finds the row of a record for a step behind the first."""
+        """How the loop finds the row of a record, for a step that is not the first."""
         by, store = self._vertex.rekeyed.get(uid), self._store(uid)
         if by is None or store is None:
             return None
@@ -364,7 +364,7 @@ class ChainLoops:
         return operator is not None and operator.batches is not None
 
     def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
-        """Number what takes the results of a step as batches: exchanges, and the step itself."""
+        """Number the receivers of a step's results: exchanges, and the step itself if it is a sink."""
         first = len(self._takers)
         for edge in self._vertex.outputs:
             if edge.node == uid:

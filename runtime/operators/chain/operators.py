@@ -1,4 +1,4 @@
-"""Opens the operators of a chain, each over what it starts from, and closes them."""
+"""Opens the operators of a chain with their restored state, and closes them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ChainOperators:
 
     def __init__(self, vertex: JobVertex, env: ChainEnvironment) -> None:
         self.contexts: dict[OperatorUid, OperatorContext] = {}
-        """What functions get; of sources, too, whose functions run in readers."""
+        """The contexts of functions, including those of sources, whose functions run in readers."""
         self.deferring: dict[OperatorUid, Deferring] = {}
-        """Those whose results come later than their calls."""
+        """The asynchronous operators."""
         self._vertex = vertex
         self._env = env
         self._operators: dict[OperatorUid, Operator] = {}
@@ -47,7 +47,7 @@ class ChainOperators:
         """Open the state, the function and the operator of a step; steps that call nothing have no operator.
 
         Raises:
-            ConfigError: a function asks for state of keys, and the input has none; or it renamed its state.
+            ConfigError: a function declares keyed state, and the input has no key; or its state was renamed.
         """
         if node.kind.role is Role.SIDE_OUTPUT:
             return
@@ -65,15 +65,15 @@ class ChainOperators:
             self.deferring[node.uid] = operator
 
     def get(self, uid: OperatorUid) -> Operator | None:
-        """The operator of a step; None if it calls nothing."""
+        """The operator of a step; None if the step calls nothing."""
         return self._operators.get(uid)
 
     def all(self) -> Iterable[tuple[OperatorUid, Operator]]:
-        """Every operator with the uid of its step, those in front first."""
+        """Every operator with the uid of its step, in the order of the chain."""
         return self._operators.items()
 
     def stamp(self, uid: OperatorUid) -> Stamp | None:
-        """The step's own event time, if it makes some."""
+        """The step's event time, if it creates watermarks."""
         operator = self._operators.get(uid)
         return operator if isinstance(operator, Stamp) else None
 
@@ -83,11 +83,11 @@ class ChainOperators:
         return {uid: each.store for uid, each in self._operators.items() if each.store is not None}
 
     def ready(self) -> bool:
-        """Whether every operator can take another batch."""
+        """Whether every operator can accept another batch."""
         return all(operator.ready() for operator in self.deferring.values())
 
     def empty(self) -> bool:
-        """Whether everything that went in has come out."""
+        """Whether the results of all input were emitted."""
         return all(operator.empty() for operator in self.deferring.values())
 
     def settled(self) -> bool:
@@ -116,7 +116,7 @@ class ChainOperators:
 
 
 def _context(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> OperatorContext:
-    """The context of a step, its operator state in memory."""
+    """The context of a step, with its operator state in memory."""
     keyed = node.uid in vertex.keyed
     restored = env.operator(node.uid)
     lists = tuple(read(held, env.state.files) for held in restored.lists)
@@ -129,7 +129,7 @@ def _context(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> Oper
         asynchronous=node.kind.may_await and is_async(node.payload),
     )
     if restored.keyed:
-        # State that the function does not ask for any more is carried on, not forgotten.
+        # State that the function does not declare any more is kept, not dropped.
         context.keyed_store("has state")
     return context
 
@@ -158,12 +158,13 @@ def _open_store(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> K
 
 
 def _refuse_renamed(uid: OperatorUid, context: OperatorContext) -> None:
-    """Refuse a function that asks for new state while state of the same kind is left: it may be that state, renamed.
+    """Refuse a function that declares new state while restored state of the same kind is not declared: it may be the same
+    state, renamed.
 
-    Nothing is refused where the user allows state to be left behind.
+    Nothing is refused with --allow-non-restored-state.
 
     Raises:
-        ConfigError: a restored state was not asked for, and a new one of its kind was.
+        ConfigError: a restored state is not declared, and a new one of its kind is.
     """
     restored: RestoredOperator = context.restored
     if restored.may_leave:

@@ -1,4 +1,4 @@
-"""Snapshots of a chain: its part of each checkpoint, and what its functions are told about checkpoints."""
+"""Snapshots of a chain: its part of each checkpoint, and checkpoint notifications to its functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ChainSnapshots", "PendingReports"]
 
 PendingReports: TypeAlias = Callable[[], list[OperatorReport]]
-"""The slow part of a snapshot; may run in another thread while records go on."""
+"""The asynchronous part of a snapshot; may run in another thread while records are processed."""
 
 
 class ChainSnapshots:
@@ -42,16 +42,16 @@ class ChainSnapshots:
     def take(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
         """Take the state at a barrier; `confirmed` is the newest decided checkpoint.
 
-        What is returned raises UnavailableError if the checkpoint is to be declined.
+        The returned function raises UnavailableError if the checkpoint is to be declined.
 
         Raises:
-            UnavailableError: a function or a sink could not save what it holds, for the second time in a row.
+            UnavailableError: a function or a sink could not save its state, for the second time in a row.
         """
         faults.point("task.before-snapshot")
         try:
             reports = self._save(checkpoint, confirmed)
         except UnavailableError as error:
-            # Some come back to it with the next barrier; for the others nothing but a restart helps.
+            # Some can retry at the next barrier; the others need a restart.
             if self._fell_short:
                 raise
             self._fell_short = True
@@ -83,12 +83,12 @@ class ChainSnapshots:
         self._for_functions("notify_checkpoint_complete", lambda functions: functions.completed(checkpoint))
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """Tell all functions that a checkpoint was given up."""
+        """Tell all functions that a checkpoint was aborted."""
         self._for_functions("notify_checkpoint_aborted", lambda functions: functions.aborted(checkpoint))
 
     @property
     def spent(self) -> bool:
-        """Whether nothing of it is needed but what it has emitted: no output, and nothing that a checkpoint would hold."""
+        """Whether the chain is no longer needed: it has no output left, and no state for a checkpoint."""
         return not (
             self._writes
             or any(operator.snapshot_lists() for _, operator in self._operators.all())
@@ -96,7 +96,7 @@ class ChainSnapshots:
         )
 
     def spare_ms(self) -> float:
-        """How long the decision on what was reported last can wait; infinite if nothing expires.
+        """The time until work of the last snapshot expires; infinite if none does.
 
         Raises:
             UnavailableError: some of it could expire before its commit.

@@ -1,8 +1,8 @@
-"""Time of a chain: passes watermarks and idleness from step to step, and fires what is due.
+"""Time of a chain: passes watermarks and idleness from step to step, and fires due timers.
 
-What a watermark makes due may be a million records. So it is worked off in pieces: the steps that it has reached and
-not passed stand on a stack, the next one on top, and a barrier between two pieces finds their timers in state. A
-checkpoint then keeps the watermark in front of these steps, too, which reaches them again after a restore.
+A watermark may fire a million timers. So they fire in pieces: the steps that the watermark has reached and not passed
+are on a stack, the next one on top, and a barrier between two pieces finds their timers in state. The checkpoint then
+also keeps the watermark before these steps, and a restore repeats it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ChainTime"]
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A time that a step has been told, which may not have emitted all that is due by it."""
+    """A watermark or processing time that a step has got, with timers that may not have fired yet."""
 
     uid: OperatorUid
     time: int
@@ -39,7 +39,7 @@ class _Move:
 
 
 class ChainTime:
-    """How far time is behind each step of a chain; moves it on, with what operators emit because of it."""
+    """The watermark of each step of a chain; advances it, and passes on what timers emit."""
 
     def __init__(
         self,
@@ -50,24 +50,24 @@ class ChainTime:
         outlet: Outlet,
     ) -> None:
         self.reached: int | None = None
-        """How far event time is behind the last step; None before there is any."""
+        """The watermark after the last step; None before the first one."""
         self._vertex = vertex
         self._env = env
         self._operators = operators
         self._data = data
         self._outlet = outlet
         self._passed: dict[OperatorUid, int] = {}
-        """How far it is behind each step."""
+        """The watermark after each step."""
         self._arrived: dict[OperatorUid, int] = {}
-        """How far it is in front of each step."""
+        """The watermark before each step."""
         self._moves: list[_Move] = []
-        """What time has still to do in the chain, the next last."""
+        """Steps with due timers, the next one last."""
         self._reach: dict[OperatorUid, list[OperatorUid]] = {}
 
     def open(self) -> None:
-        """Let watermarks that a checkpoint found in front of steps reach them again, before any record.
+        """Repeat the watermarks that a checkpoint holds before steps, ahead of any record.
 
-        Of two steps that had one each, the one behind was to be done first.
+        If two steps had one, the later step is processed first.
         """
         self._data.wire(self, self._announce)
         for uid in self._vertex.nodes:
@@ -79,9 +79,9 @@ class ChainTime:
                 self._arrive(uid, time)
 
     def resume(self, splits: Collection[SplitId], since_ms: int) -> int:
-        """Continue event time where the checkpoint left it and send it on; returns where it is for the first step.
+        """Restore the watermarks of the checkpoint and send them on; returns that of the first step.
 
-        No split is idle before `end_epoch`: until then there may be records that have not been read.
+        No split becomes idle before `end_epoch`: until then there may be unread records.
         """
         index, parallelism = self._env.subtask.index, self._env.parallelism
         for uid in self._vertex.nodes:
@@ -104,29 +104,29 @@ class ChainTime:
         return self._passed.get(self._vertex.head.uid, MIN_WATERMARK)
 
     def end_epoch(self) -> None:
-        """All input of the epoch has been read: decide which splits are idle, and fire what is due by the clock."""
+        """All input of the epoch has been read: decide which splits are idle, and fire processing-time timers."""
         for _, operator in self._operators.all():
             if isinstance(operator, Stamp):
                 operator.patient = False
         self.advance_processing_time(self._env.clock.now_ms())
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Event time is `timestamp` for all input from now on: what is due by it is to be worked off, step by step."""
+        """The watermark of the input is `timestamp`: schedule the timers due by it, step by step."""
         self.settle()
         self._arrive(self._vertex.head.uid, timestamp)
 
     def advance_processing_time(self, now_ms: int) -> None:
-        """What is due by the clock is to be worked off."""
+        """Schedule the processing-time timers that are due."""
         self.settle()
         self._moves += reversed([_Move(uid, now_ms, by_clock=True) for uid, _ in self._by_clock()])
 
     @property
     def due(self) -> int:
-        """How many steps have something to work off that time has made due; nothing else comes before it but barriers."""
+        """The number of steps with due timers; only barriers are processed before them."""
         return len(self._moves)
 
     def work(self, piece: Piece) -> int | None:
-        """Work off some of what is due; returns how many records were emitted, None where they cannot be taken now."""
+        """Fire some of the due timers; returns the number of emitted records, None if a later step cannot accept them now."""
         records = 0
         while self._moves and not records and not piece.full(0):
             if not self._ready():
@@ -138,11 +138,11 @@ class ChainTime:
         return records
 
     def settle(self) -> None:
-        """Work off all that is due."""
+        """Fire all due timers."""
         self._settle(0)
 
     def advance_idleness(self, idle: bool) -> None:
-        """Whether all inputs are idle has changed."""
+        """The idleness of the input has changed."""
         head = self._vertex.head.uid
         deferring = self._operators.deferring.get(head)
         if deferring is not None:
@@ -156,7 +156,7 @@ class ChainTime:
         return min((time for time in times if time is not None), default=None)
 
     def send_arrivals(self) -> bool:
-        """Pass on what deferring operators have finished, records and time in order; whether there was any."""
+        """Pass on the results of asynchronous operators, records and watermarks in order; returns whether there were any."""
         some, due = False, len(self._moves)
         for uid, operator in self._operators.deferring.items():
             for element in operator.arrivals():
@@ -172,7 +172,7 @@ class ChainTime:
         return some
 
     def reports(self) -> list[OperatorReport]:
-        """How far event time is behind each step that knows of any, unless it is at its end."""
+        """The watermark after each step that has one, except the last watermark."""
         index = self._env.subtask.index
         stamps = {uid: each.kept() for uid, each in self._operators.all() if isinstance(each, Stamp)}
         arrived = {
@@ -188,19 +188,19 @@ class ChainTime:
         ]
 
     def _by_clock(self) -> Iterator[tuple[OperatorUid, Operator]]:
-        """Operators whose timers follow the clock; in a batch job timers of a key wait for its end."""
+        """Operators with processing-time timers; in a batch job timers of a key fire at its end."""
         for uid, operator in self._operators.all():
             if operator.store is None or not self._env.batch:
                 yield uid, operator
 
     def _arrive(self, uid: OperatorUid, timestamp: int) -> None:
-        """Time never goes back, also where a checkpoint has brought it further than its inputs say."""
+        """Watermarks never decrease, even if the restored one is ahead of the inputs."""
         if timestamp >= self._arrived.get(uid, timestamp):
             self._arrived[uid] = timestamp
             self._moves.append(_Move(uid, timestamp))
 
     def _ready(self) -> bool:
-        """Whether operators that what is due goes to can take it."""
+        """Whether the operators after the due timers can accept their output."""
         deferring = self._operators.deferring
         return all(deferring[uid].ready() for uid in self._behind(self._moves[-1].uid) if uid in deferring)
 
@@ -209,7 +209,7 @@ class ChainTime:
             self._step(self._moves[-1], Piece())
 
     def _step(self, move: _Move, piece: Piece) -> int:
-        """Fire some of what a step has due; once that is all, time passes it."""
+        """Fire some due timers of a step; after the last one pass the watermark on."""
         uid, operator, records = move.uid, self._operators.get(move.uid), 0
         if operator is not None:
             fire = operator.processing_time if move.by_clock else operator.event_time
@@ -230,9 +230,9 @@ class ChainTime:
         return 0
 
     def _announce(self, uid: OperatorUid, since: int | None = None) -> None:
-        """Pass on what operators have to say about event time themselves, of those that records of a step come to.
+        """Pass on watermarks and idleness that operators create themselves, for those that records of a step reach.
 
-        With `since`, more records come at once: what has been made due beyond so many steps comes before them.
+        With `since`, more records follow at once: timers of steps above this number fire before them.
         """
         for behind in self._behind(uid):
             operator = self._operators.get(behind)
@@ -248,7 +248,7 @@ class ChainTime:
             self._settle(since)
 
     def _behind(self, uid: OperatorUid) -> Sequence[OperatorUid]:
-        """A step and all behind it; those in front first."""
+        """A step and all steps after it, in order."""
         known = self._reach.get(uid)
         if known is None:
             found = {uid}

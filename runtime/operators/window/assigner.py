@@ -1,4 +1,4 @@
-"""What says which windows a record belongs to, and which of them become one; the base of all assigners."""
+"""Base classes of window assigners: which windows a record belongs to, and which windows merge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AssignerTools", "MergingWindowAssigner", "WindowAssigner"]
 
 
 class AssignerTools(Protocol):
-    """What an assigner may ask for besides the record."""
+    """The context of an assigner."""
 
     def get_current_processing_time(self) -> int:
         """Milliseconds since the epoch."""
@@ -27,32 +27,32 @@ class AssignerTools(Protocol):
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Names the windows of a record; an assigner is shared by all keys and holds nothing of its own."""
+    """Assigns records to windows; an assigner is shared by all keys and has no state."""
 
     WindowAssignerContext: TypeAlias = AssignerTools
 
     @abstractmethod
     def assign_windows(self, element: T, timestamp: int, context: AssignerTools) -> Collection[W]:
-        """The windows of a record; none drops it."""
+        """The windows of a record; an empty list drops the record."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger:
-        """The trigger of its windows unless the program gives one; `env` is the environment of the program."""
+        """The trigger of its windows unless the program sets one; `env` is the environment of the program."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether event time ends its windows, instead of the clock."""
 
     def get_window_serializer(self) -> WindowSerializer:
-        """How its windows are written; of `TimeWindow` unless it says otherwise."""
+        """The serializer of its windows; by default that of `TimeWindow`."""
         return TimeWindowSerializer()
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """An assigner whose windows become one where they meet."""
+    """An assigner whose windows merge."""
 
     MergeCallback: TypeAlias = Merger
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[Any], callback: Merger) -> None:
-        """Call `callback` once for each group of at least two of `windows` that become one."""
+        """Call `callback` once for each group of at least two of `windows` that merge."""

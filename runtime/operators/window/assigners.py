@@ -48,26 +48,26 @@ _SEEN: Final = ValueStateDescriptor("window:seen", default=0)
 
 
 class _EventTime(WindowAssigner):
-    """What windows by event time have in common."""
+    """Base of event-time windows."""
 
     def get_default_trigger(self, env: Any) -> Trigger:
         """Fires when the watermark passes the end."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
 
 class _ProcessingTime(WindowAssigner):
-    """What windows by the clock have in common."""
+    """Base of processing-time windows."""
 
     def get_default_trigger(self, env: Any) -> Trigger:
         """Fires when the clock passes the end."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
 
@@ -158,7 +158,7 @@ class GlobalWindows(WindowAssigner):
         return NeverTrigger()
 
     def is_event_time(self) -> bool:
-        """Time does not matter."""
+        """False: its windows do not end by time."""
         return False
 
     def get_window_serializer(self) -> WindowSerializer:
@@ -174,7 +174,7 @@ class _Counted(WindowAssigner):
         return PurgingTrigger(CountTrigger(self._full()))
 
     def is_event_time(self) -> bool:
-        """Time does not matter."""
+        """False: its windows do not end by time."""
         return False
 
     def get_window_serializer(self) -> WindowSerializer:
@@ -183,7 +183,7 @@ class _Counted(WindowAssigner):
 
     @abstractmethod
     def _full(self) -> int:
-        """How many records a window takes."""
+        """The number of records in a window."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def records(what: str, given: int) -> int:
     """A number of records that a program gave.
 
     Raises:
-        ConfigError: it is no integer above 0.
+        ConfigError: it is not an integer above 0.
     """
     if type(given) is not int or given < 1:
         raise ConfigError(f"the {what} of a count window is {given!r}; expected an integer of at least 1")

@@ -1,4 +1,4 @@
-"""Windows as bytes: the names under which their state and timers are found."""
+"""Window codec: windows as bytes, which are the namespaces of their state and timers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["WindowCodec"]
 
 
 class WindowCodec:
-    """Encodes and decodes windows; the last one it saw is remembered, because a step asks for it several times."""
+    """Encodes and decodes windows; caches the last one, because a step encodes it several times."""
 
     def __init__(self, serializer: WindowSerializer) -> None:
         self._serializer = serializer
@@ -27,21 +27,21 @@ class WindowCodec:
         """The bytes of a window.
 
         Raises:
-            ConfigError: the assigner's serializer does not fit its windows.
+            ConfigError: the assigner's serializer cannot write its windows.
         """
         if self._window is window:
             return self._bytes
         try:
             data = self._encode(window)
         except Exception as error:
-            raise self._misfit(window, f"{type(error).__name__}: {error}") from error
+            raise self._unwritable(window, f"{type(error).__name__}: {error}") from error
         if not data:
-            raise self._misfit(window, "no bytes")
+            raise self._unwritable(window, "no bytes")
         self._window, self._bytes = window, data
         return data
 
     def decode(self, data: bytes) -> Any:
-        """The window of bytes that `encode` answered."""
+        """The window of bytes that `encode` returned."""
         return self._window if data == self._bytes else self._decode(data)
 
     def _written(self, window: Any) -> bytes:
@@ -52,8 +52,8 @@ class WindowCodec:
     def _read(self, data: bytes) -> Any:
         return self._serializer.deserialize(BytesIO(data))
 
-    def _misfit(self, window: Any, got: str) -> ConfigError:
+    def _unwritable(self, window: Any, got: str) -> ConfigError:
         return ConfigError(
             f"{type(self._serializer).__name__} cannot write window {window!r}; got {got}; "
-            "let get_window_serializer() of the assigner answer one that can"
+            "get_window_serializer() of the assigner must return one that can"
         )

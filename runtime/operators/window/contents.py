@@ -1,4 +1,4 @@
-"""What is kept of the records of the window at hand, in keyed state: one value they come to, or all of them."""
+"""Contents of the current window in keyed state: one combined value, or all records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Evaluate: TypeAlias = Callable[[list[Any]], None]
 
 
 def open_contents(store: KeyedStore, windowing: Windowing) -> WindowContents:
-    """What windows keep: all records if there is an evictor or nothing to combine them with."""
+    """The contents of windows: all records if there is an evictor or no function that combines them."""
     folding, record_type = windowing.folding, windowing.record_type
     if windowing.evictor is not None:
         return _Evicted(store, record_type, folding, windowing.evictor)
@@ -36,15 +36,15 @@ class WindowContents(ABC):
 
     @abstractmethod
     def add(self, value: Any, timestamp: int) -> None:
-        """Take in a record."""
+        """Add a record."""
 
     @abstractmethod
     def fire(self, evaluate: Evaluate, window: Any, ctx: EvictorContext) -> None:
-        """Evaluate the contents unless there are none."""
+        """Evaluate the contents unless they are empty."""
 
     @abstractmethod
     def content(self) -> Any:
-        """Everything, for `put`."""
+        """All contents, for `put`."""
 
     @abstractmethod
     def put(self, content: Any) -> None:
@@ -52,11 +52,11 @@ class WindowContents(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete the contents."""
 
     @abstractmethod
     def is_steady(self, held: Any) -> bool:
-        """Whether a loop may add to what the slot holds, by the lines of `adding`, until the row is written back."""
+        """Whether a loop may add records to the slot, by the lines of `adding`, until the row is written back."""
 
     @abstractmethod
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -64,7 +64,7 @@ class WindowContents(ABC):
 
 
 class _Folded(WindowContents):
-    """One value."""
+    """Contents as one combined value."""
 
     def __init__(self, store: KeyedStore, folding: Folding) -> None:
         descriptor = ValueStateDescriptor("window:folded", folding.stored_type)
@@ -92,7 +92,7 @@ class _Folded(WindowContents):
         self._state.clear()
 
     def is_steady(self, held: Any) -> bool:
-        # A mutable value is copied with each record, so that what the function was given before stays as it was.
+        # A mutable value is copied for each record, so that the function's earlier argument does not change.
         return held is not None and is_immutable(held)
 
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -110,7 +110,7 @@ class _Folded(WindowContents):
 
 
 class _Buffered(WindowContents):
-    """All records."""
+    """Contents as all records."""
 
     def __init__(self, store: KeyedStore, element_type: TypeInformation | None) -> None:
         self._state = store.state(ListStateDescriptor("window:records", element_type), namespaced=True)
@@ -141,7 +141,7 @@ class _Buffered(WindowContents):
 
 
 class _Evicted(_Buffered):
-    """All records with their times, because the evictor has to see them before they are combined."""
+    """Contents as all records with their times, because the evictor needs them before they are combined."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is removed from a window that fires, before or after its function sees it.
+"""Evictors: remove records from a window that fires, before or after its function is called.
 
 With an evictor every record of a window is kept until then, even where the function could combine them one by one.
 
@@ -21,38 +21,38 @@ __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvi
 
 
 class TimestampedValue(NamedTuple):
-    """A record of a window and when it happened."""
+    """A record of a window with its timestamp."""
 
     value: Any
     timestamp: int | None
 
 
 class EvictorContext(Protocol):
-    """What time it is."""
+    """The context of an evictor: time."""
 
     def get_current_processing_time(self) -> int:
         """Milliseconds since the epoch."""
         ...
 
     def get_current_watermark(self) -> int:
-        """How far event time is."""
+        """The current watermark."""
         ...
 
 
 class Evictor(ABC):
-    """Answers what stays of a window; what does not is forgotten."""
+    """Returns the records that stay in a window; the others are deleted."""
 
     @abstractmethod
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Any, ctx: EvictorContext
     ) -> list[TimestampedValue]:
-        """What the window function gets to see."""
+        """The records for the window function."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Any, ctx: EvictorContext
     ) -> list[TimestampedValue]:
-        """What stays for the next time."""
+        """The records that stay in the window."""
 
 
 class _Once(Evictor):
@@ -63,18 +63,18 @@ class _Once(Evictor):
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Any, ctx: EvictorContext
     ) -> list[TimestampedValue]:
-        """What the window function gets to see."""
+        """The records for the window function."""
         return elements if self.do_evict_after else self.kept(elements)
 
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Any, ctx: EvictorContext
     ) -> list[TimestampedValue]:
-        """What stays for the next time."""
+        """The records that stay in the window."""
         return self.kept(elements) if self.do_evict_after else elements
 
     @abstractmethod
     def kept(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
-        """What stays."""
+        """The records that stay."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class CountEvictor(_Once):
         return CountEvictor(records("size", max_count), do_evict_after)
 
     def kept(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
-        """What stays."""
+        """The records that stay."""
         return elements[-self.max_count :]
 
 
@@ -109,7 +109,7 @@ class TimeEvictor(_Once):
         )
 
     def kept(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
-        """What stays; all if a record has no timestamp."""
+        """The records that stay; all if a record has no timestamp."""
         times = [element.timestamp for element in elements if element.timestamp is not None]
         if len(times) < len(elements):
             return elements
@@ -133,6 +133,6 @@ class DeltaEvictor(_Once):
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def kept(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
-        """What stays."""
+        """The records that stay."""
         last = elements[-1].value
         return [each for each in elements if self.delta_function(each.value, last) < self.threshold]

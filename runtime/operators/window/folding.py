@@ -1,4 +1,4 @@
-"""How the records of a window become one value as they come, so that the window holds no more than that.
+"""Incremental aggregation: the records of a window are combined as they arrive, so that the window holds one value.
 
 Example:
     >>> sums = Reducing(lambda a, b: a + b)
@@ -24,33 +24,33 @@ __all__ = ["Aggregating", "Folding", "FromInitial", "Reducing"]
 
 
 class Folding(ABC):
-    """Combines records with what is stored of those before; None stands for no records."""
+    """Combines a record with the stored value; None stands for no records."""
 
     interface: ClassVar[str]
-    """What plans call its function if that has no name."""
+    """The name of its function in plans if it has no name."""
     function: Any
     stored_type: TypeInformation | None = None
 
     @property
     @abstractmethod
     def combine(self) -> Callable[[Any, Any], Any]:
-        """What is stored once a record came in: of what is stored of those before, and the record."""
+        """The new stored value, from the stored value and a record."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
-        """What is stored of the first record."""
+        """The stored value of the first record."""
 
     def add(self, stored: Any, value: Any) -> Any:
-        """What is stored once a record came in."""
+        """The new stored value after a record."""
         return self.first(value) if stored is None else self.combine(stored, value)
 
     @abstractmethod
     def merge(self, first: Any, second: Any) -> Any:
-        """What is stored of two windows that became one."""
+        """The stored value of two merged windows."""
 
     @abstractmethod
     def result(self, stored: Any) -> Any:
-        """What the window function sees."""
+        """The value for the window function."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Reducing(Folding):
         return value
 
     def merge(self, first: Any, second: Any) -> Any:
-        """What is stored of two windows that became one."""
+        """The stored value of two merged windows."""
         return self.combine(first, second)
 
     def result(self, stored: Any) -> Any:
@@ -100,7 +100,7 @@ class Aggregating(Folding):
         return self.function.add(value, self.function.create_accumulator())
 
     def merge(self, first: Any, second: Any) -> Any:
-        """What is stored of two windows that became one."""
+        """The stored value of two merged windows."""
         return self.function.merge(first, second)
 
     def result(self, stored: Any) -> Any:
@@ -110,7 +110,7 @@ class Aggregating(Folding):
 
 @dataclass(frozen=True)
 class FromInitial(Folding):
-    """What a function makes of an initial value and all records; such values of two windows cannot be combined."""
+    """An initial value folded with all records; such values of two windows cannot be merged."""
 
     interface = "FoldFunction"
 
@@ -124,12 +124,12 @@ class FromInitial(Folding):
         return shaped(self.function, self.stored_type)
 
     def first(self, value: Any) -> Any:
-        """What the function makes of the initial value and a record."""
+        """The function applied to the initial value and a record."""
         return self.combine(isolate(self.initial), value)
 
     def merge(self, first: Any, second: Any) -> Any:
         """Refused when the step was built."""
-        raise InternalError("values folded from an initial one were to be merged; please report it")
+        raise InternalError("values of fold() cannot be merged; please report it")
 
     def result(self, stored: Any) -> Any:
         """The value."""

@@ -1,7 +1,7 @@
-"""The windows of the key at hand that could still merge, and where each keeps its contents: one value state, by names.
+"""The mergeable windows of the current key, with the namespace of the contents of each, in one value state.
 
-Names are the bytes of windows, which a row holds without copying. What merges has to know the windows themselves;
-everything else compares names, so a window that ends costs the same whatever it is.
+Names are the encoded windows, which a row holds without copying. Merging needs the windows themselves; everything else
+compares names, so removing a window costs the same for all window classes.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class MergedWindowMap:
         return _unpack(stored) if stored is not None else ()
 
     def add(self, name: bytes) -> None:
-        """A window that meets no other and keeps its contents itself."""
+        """Add a window that overlaps no other and keeps its contents in its own namespace."""
         self._store((*self.names, (name, name)))
 
     def rename(self, old: bytes, name: bytes) -> None:
-        """A window has another name, and counts as made now."""
+        """Rename a window; it counts as the newest."""
         names = self.names
         home = next(home for window, home in names if window == old)
         self._store([*(pair for pair in names if pair[0] != old), (name, home)])
 
     def home_of(self, name: bytes) -> bytes | None:
-        """Where a window keeps its contents; None if it is not here."""
+        """Where a window keeps its contents; None if the window is unknown."""
         return next((home for window, home in self.names if window == name), None)
 
     def retire(self, name: bytes) -> None:
-        """Forget a window that ended."""
+        """Remove a window that ended."""
         self._store([pair for pair in self.names if pair[0] != name])
 
     def windows(self, merging: MergingWindowAssigner) -> MergingWindows:
@@ -61,7 +61,7 @@ class MergedWindowMap:
         return MergingWindows({decode(window): decode(home) for window, home in self.names}, merging)
 
     def keep(self, windows: MergingWindows) -> None:
-        """Store what became of them."""
+        """Store the windows after a merge."""
         encode = self._codec.encode
         self._store([(encode(window), encode(home)) for window, home in windows.homes.items()])
 

@@ -1,7 +1,7 @@
-"""The windows of one key that become one where they meet, and where the contents of each are kept.
+"""Merging windows of one key, and the namespace of the contents of each.
 
-When windows become one, the contents stay where the earliest of them kept its own; what the others hold is folded in
-there, and only the mapping changes. Pure: it says what is to be done and touches no state.
+When windows merge, the contents stay in the namespace of the earliest; the contents of the others are merged into it,
+and only the mapping changes. Pure: it returns what is to be done and changes no state.
 
 Example:
     >>> from tidegate.runtime.operators.window.sessions import EventTimeSessionWindows
@@ -27,9 +27,9 @@ __all__ = ["Added", "MergingWindows"]
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Where a new window went: `window` is what it belongs to now, `home` where the contents of that are kept.
+    """The result of adding a window: `window` is the merged window, `home` the namespace of its contents.
 
-    `merged` are the windows that exist no longer, `folded` where they kept contents that belong to `home` now.
+    `merged` are the windows that no longer exist, `folded` the namespaces whose contents belong to `home` now.
     """
 
     window: Any
@@ -39,14 +39,14 @@ class Added:
 
 
 class MergingWindows:
-    """The windows of one key, each mapped to where its contents are kept."""
+    """The windows of one key, each mapped to the namespace of its contents."""
 
     def __init__(self, homes: Mapping[Any, Any], assigner: MergingWindowAssigner) -> None:
         self.homes = dict(homes)
         self._assigner = assigner
 
     def add(self, window: Any) -> Added:
-        """Take in a window, which may join several that exist."""
+        """Add a window, which may merge several existing ones."""
         groups: list[tuple[Collection[Any], Any]] = []
         self._assigner.merge_windows({**self.homes, window: window}, _Collecting(groups))
         joined = next((group for group in groups if window in group[0]), None)
@@ -68,7 +68,7 @@ class MergingWindows:
         )
 
     def retire(self, window: Any) -> None:
-        """Forget a window that ended."""
+        """Remove a window that ended."""
         self.homes.pop(window, None)
 
 

@@ -1,7 +1,7 @@
-"""Windows: a record goes into its windows, a window fires when its trigger says so.
+"""Window operator: adds records to their windows; a window fires when its trigger says so.
 
-A window is only a name. What belongs to it lies in keyed state under that name, and its timers carry it, so a
-restored subtask goes on with the same windows. Event-time windows end at their last moment plus the allowed lateness,
+A window is only a namespace. Its contents are keyed state in that namespace, and its timers refer to it, so a restored
+subtask continues with the same windows. Event-time windows end at their last moment plus the allowed lateness,
 others at their last moment; windows without an end stay until they are purged.
 """
 
@@ -53,7 +53,7 @@ WINDOW: Final = StepKind(
 
 
 class WindowOperator(Operator):
-    """Windows of the keys of one subtask. `late_dropped` counts the records that came too late for all of theirs."""
+    """Windows of the keys of one subtask. `late_dropped` counts records that were late for all their windows."""
 
     def __init__(self, windowing: Windowing, context: OperatorContext) -> None:
         store = context.keyed_store("has windows")
@@ -87,21 +87,21 @@ class WindowOperator(Operator):
         super().__init__((call,), store)
 
     def begin(self, watermark: int) -> None:
-        """Records of windows that ended before are late."""
+        """Records of windows that ended before it are late."""
         self._scope.watermark = watermark
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
-        """What the windows that event time reached emit."""
+        """The results of windows that end by this watermark."""
         self.begin(watermark)
         return self._fire(self._store.event_timers, watermark, piece, event_time=True)
 
     def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
-        """What the windows that the clock reached emit."""
-        # A moment is over when the clock shows the next one: records of it may still come while it lasts.
+        """The results of windows that end by this processing time."""
+        # A millisecond is over when the clock shows the next one: until then it may get more records.
         return self._fire(self._store.processing_timers, now_ms - 1, piece, event_time=False)
 
     def next_processing_time(self) -> int | None:
-        """When the clock reaches a window next."""
+        """When the next processing-time timer of a window is due."""
         time = self._store.processing_timers.next_time()
         return time + 1 if time is not None else None
 
@@ -140,19 +140,19 @@ class WindowOperator(Operator):
             self._keep_open(key, window, home, row.values, last=last)
 
     def _begin(self, key: Any, value: Any, timestamp: int) -> None:
-        """Add a record that is behind all sessions of its key, so that it meets none of them."""
+        """Add a record that is later than all sessions of its key, so that it merges with none."""
         window = TimeWindow(timestamp, timestamp + self._gap)
         self._merged.add(self._codec.encode(window))
         self._add(key, window, window, value, timestamp, last=True)
 
     def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any], *, last: bool) -> None:
-        """Remember a window that did nothing but wait; of several sessions the last one, which reaches no other."""
+        """Open a pane for a window that did not fire; with several sessions for the last one, which overlaps no other."""
         last = last or all(self._codec.decode(name) <= window for name, _ in self._merged.names)
         if last and self._kept.is_steady(values[self._kept.slot]):
             self._panes[key] = Pane.of(window, home, values, self._kept.slot, self._gap)
 
     def _leave(self, key: Any) -> Pane | None:
-        """Forget the pane of a key, after state and timers have learnt how long it became."""
+        """Close the pane of a key, after its end was written to state and timers."""
         pane = self._panes.pop(key, None)
         if pane is not None and pane.grew:
             self._lengthen(key, pane)
@@ -167,7 +167,7 @@ class WindowOperator(Operator):
         old, new = self._codec.encode(pane.window), self._codec.encode(window)
         self._store.bind(key)
         self._merged.rename(old, new)
-        # What the trigger of windows with panes does, but whatever time it is now: the records came before their end.
+        # The same as the trigger of windows with panes, without a test of the time: the records came before the end.
         scope.move(key, pane.window, old)
         for time in self._ends(pane.window):
             self._delete_end(time)
@@ -177,7 +177,7 @@ class WindowOperator(Operator):
         pane.window = window
 
     def _replace(self, key: Any, content: Any) -> None:
-        """What a window of the key holds is of another kind now, which state has to see."""
+        """The contents of a window have another class now, so they are written through state."""
         home = self._panes[key].home
         self._leave(key)
         self._store.bind_in(key, self._codec.encode(home))
@@ -196,7 +196,7 @@ class WindowOperator(Operator):
         return ([value for value, _ in emitted], [time for _, time in emitted]) if fired else None
 
     def _home_of(self, timer: Timer) -> bytes | None:
-        """Where the contents of a timer's window are, while its key is bound."""
+        """The namespace of the contents of a timer's window, while its key is bound."""
         return timer.namespace if self._merging is None else self._merged.home_of(timer.namespace)
 
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
@@ -204,7 +204,7 @@ class WindowOperator(Operator):
         pane = self._panes.get(timer.key)
         if pane is not None and timer.namespace == self._codec.encode(pane.window):
             if pane.grew:
-                # The timer was of the end that the session had before.
+                # The timer belongs to an earlier end of the session.
                 self._lengthen(timer.key, pane)
                 return
             del self._panes[timer.key]
@@ -224,7 +224,7 @@ class WindowOperator(Operator):
     def _act(self, result: TriggerResult, key: Any, home: Any) -> None:
         if result is TriggerResult.CONTINUE:
             return
-        # The trigger may have looked at its own state meanwhile, which lies elsewhere once windows merged.
+        # The trigger may have read its own state, which is in another namespace once windows merged.
         self._store.bind_in(key, self._codec.encode(home))
         if result.is_fire():
             self._kept.fire(self._evaluate, self._scope.window, self._scope)
@@ -235,7 +235,7 @@ class WindowOperator(Operator):
         window = self._scope.window
         results = self._call(self._scope.key, window, self._function_scope, elements)
         rows = self._rows(window, list(results))
-        # A window without an end has no time to give; its results have that of what made it fire, as in PyFlink.
+        # A window without an end has no timestamp; its results have that of the record or timer that fired it, as in PyFlink.
         moment = self._moment
         self._emitted.extend(
             (isolate(value), moment if time == MAX_WATERMARK else time) for value, time in rows
@@ -278,14 +278,14 @@ class WindowOperator(Operator):
         if isinstance(self._windowing.function, ProcessWindowFunction | ProcessAllWindowFunction):
             self._store.bind_in(key, self._codec.encode(window))
             self._windowing.function.clear(self._function_scope)
-        # A trigger that lets records be added unseen keeps nothing under the name of a window.
+        # A trigger that allows panes has no state per window.
         for each in {window, home} if self._shortcut is None else (home,):
             self._store.delete_in(key, self._codec.encode(each))
         if self._merging is not None:
             self._merged.retire(self._codec.encode(window))
 
     def _ends(self, window: Any) -> set[int]:
-        """When a window fires and when it is forgotten."""
+        """The timers of a window: when it fires and when its state is deleted."""
         return {window.max_timestamp(), self._end_of(window)}
 
     def _end_of(self, window: Any) -> int:

@@ -1,6 +1,6 @@
-"""What a window that fires more than once emits: every result, the first only, or the whole table each time.
+"""Output modes of windows that fire more than once: every result, only the first, or the whole table each time.
 
-Rows of the table belong to the key; a complete table keeps the result of every window there ever was.
+Rows of the table belong to the key; a complete table keeps the results of all windows forever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.runtime.operators.window.codec import WindowCodec
 __all__ = ["OutputMode", "Rows", "rows_of"]
 
 Rows: TypeAlias = Callable[[Any, list[Any]], list[tuple[Any, int]]]
-"""What is emitted, with its times, for a window and the results it came to."""
+"""Returns what is emitted, with timestamps, for a window and its results."""
 
 
 class OutputMode(Enum):
@@ -28,15 +28,15 @@ class OutputMode(Enum):
     """
 
     UPDATE = "update"
-    """New and changed results; what is behind must know that a later one replaces an earlier one."""
+    """New and changed results; the receiver must replace an earlier result by a later one."""
     APPEND = "append"
-    """The first result of each window; it is not corrected."""
+    """The first result of each window; it is not updated."""
     COMPLETE = "complete"
     """The newest results of all windows of the key, each time."""
 
 
 def rows_of(mode: OutputMode, store: KeyedStore, codec: WindowCodec) -> Rows:
-    """How results are emitted; the window is the one that the store is bound to."""
+    """The output function of a mode; the window is the one that the store is bound to."""
     match mode:
         case OutputMode.UPDATE:
             return _timed

@@ -1,13 +1,13 @@
-"""Windows that wait for their end: a record that falls into one of them has to be added, and nothing else.
+"""Panes: open windows to which the generated loop adds records without a call.
 
-With the usual trigger of tumbling windows and sessions of event time, all that the first record of a window brought
-about (its timers, its place in the mapping of sessions) holds for those that follow until the window fires. So the
-operator remembers the newest such window of each key as a pane, and the generated loop adds records to it by itself.
+With the default trigger of tumbling windows and sessions by event time, only the first record of a window changes more
+than its contents (timers, the mapping of sessions); later records are only added until the window fires. So the
+operator keeps the newest such window of each key as a pane, and the generated loop adds records to it.
 
-A session becomes longer with almost every record. Its pane alone knows at first; state and timers are told when they
-are asked: at a barrier, before a row leaves the cache, when the timer of the old end is due, and when a record of the
-key falls elsewhere. What a pane knows is never more than what the records since its opening said, so a restored
-operator, which has no panes, goes on as if there had been none.
+A session becomes longer with almost every record. Only its pane holds the new end at first; it is written to state and
+timers at a barrier, before a row leaves the cache, when the timer of the old end is due, and when a record of the key
+belongs to another window. A pane holds nothing that is not in state by then, so a restored operator, which has no panes,
+continues without a difference.
 
 Example:
     >>> from tidegate.common import Duration
@@ -39,9 +39,9 @@ _ASSIGNERS: Final = (TumblingEventTimeWindows, EventTimeSessionWindows)
 
 @dataclass(slots=True)
 class Pane:
-    """A window of a key, as state and timers know it, and the moments whose records belong to it.
+    """A window of a key as it is in state and timers, and the range of timestamps that belong to it.
 
-    Its contents are in slots of `values`; what combines records answers `kind`, or the pane is given up.
+    Its contents are in slots of `values`; the combined value must be of class `kind`, otherwise the pane is closed.
     """
 
     window: TimeWindow
@@ -53,25 +53,25 @@ class Pane:
 
     @staticmethod
     def of(window: TimeWindow, home: TimeWindow, values: list[Any], slot: int, gap: int) -> Pane:
-        """The pane of a window that did not fire yet; a record right at the end of a session still belongs to it."""
+        """The pane of a window that has not fired; a record right at the end of a session still belongs to it."""
         last = window.end if gap else window.end - 1
         return Pane(window, home, window.start, last, values, type(values[slot]))
 
     @property
     def grew(self) -> bool:
-        """Whether it is longer than state and timers know."""
+        """Whether it is longer than the window in state and timers."""
         return self.last > self.window.end
 
 
 def has_panes(assigner: WindowAssigner, trigger: Trigger) -> bool:
-    """Whether records of one window mean the same to assigner and trigger; subclasses may differ."""
+    """Whether assigner and trigger are of classes that treat all records of a window alike; subclasses may not."""
     return type(assigner) in _ASSIGNERS and type(trigger) is EventTimeTrigger
 
 
 def shortcut(
     panes: dict[Any, Pane], kept: WindowContents, gap: int, replace: Callable[[Any, Any], None]
 ) -> Shortcut:
-    """The lines of the generated loop that add a record to its pane; `replace` takes what is not of the pane's kind."""
+    """The lines of the generated loop that add a record to its pane; `replace` is called with a value of another class."""
     add, names = kept.adding()
     grow = (f"    if t + {gap} > pane.last: pane.last = t + {gap}",) if gap else ()
     return Shortcut(

@@ -1,6 +1,6 @@
-"""What triggers, assigners, evictors and window functions see of the window at hand: time, timers, state.
+"""Contexts of triggers, assigners, evictors and window functions: time, timers and state of the current window.
 
-One object of each kind is moved from window to window.
+One object of each kind is reused for all windows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["FunctionScope", "Scope"]
 
 
 class Scope:
-    """The window at hand as triggers, assigners and evictors see it."""
+    """The current window for triggers, assigners and evictors."""
 
     def __init__(self, context: OperatorContext, store: KeyedStore) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Scope:
         self._processing_timers = _Registered(store.processing_timers)
 
     def move(self, key: Any, window: Any, namespace: bytes, *, fired: bool = False) -> None:
-        """Go to a window of a key; `fired` says that its timer was just taken out of a queue."""
+        """Set the current window of a key; `fired` says that its timer was just removed from a queue."""
         if fired:
             for timers in (self._event_timers, self._processing_timers):
                 timers.known.clear()
@@ -65,7 +65,7 @@ class Scope:
         return self.now_ms()
 
     def get_current_watermark(self) -> int:
-        """How far event time is."""
+        """The current watermark."""
         return self.watermark
 
     def get_metric_group(self) -> MetricGroup:
@@ -85,11 +85,11 @@ class Scope:
         self._event_timers.register(time, self.key, self._namespace)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Forget a processing-time timer."""
+        """Delete a processing-time timer."""
         self._processing_timers.delete(time, self.key, self._namespace)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Forget an event-time timer."""
+        """Delete an event-time timer."""
         self._event_timers.delete(time, self.key, self._namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
@@ -97,16 +97,16 @@ class Scope:
         self.store.bind_in(self.key, self._namespace)
         state = self._states.get(state_descriptor.name)
         if state is None:
-            # The trigger and the window function are written apart, so a name of one is free for the other.
+            # The trigger and the window function are independent, so both may use the same state name.
             own = dataclasses.replace(state_descriptor, name=f"trigger:{state_descriptor.name}")
             state = self._states[state_descriptor.name] = self.store.state(own, namespaced=True)
         return state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Bring the states of the windows merged into this one together.
+        """Merge the states of the windows that were merged into this one.
 
         Raises:
-            ConfigError: a state of this kind cannot tell what two of them come to.
+            ConfigError: states of this kind cannot be merged.
         """
         state = self.get_partitioned_state(state_descriptor)
         if not isinstance(state, ReducingState | ListState):
@@ -126,7 +126,7 @@ class Scope:
                 state.add(content)
 
     def merged_values(self, state_descriptor: ValueStateDescriptor) -> list[Any]:
-        """The values that the windows merged into this one have, and its own."""
+        """The values of the windows that were merged into this one, and its own."""
         state = self.get_partitioned_state(state_descriptor)
         values = []
         for namespace in (*self.merged, self._namespace):
@@ -136,7 +136,7 @@ class Scope:
 
 
 class FunctionScope:
-    """The window at hand as window functions see it."""
+    """The current window for window functions."""
 
     def __init__(self, scope: Scope, context: OperatorContext, *, merging: bool) -> None:
         self._scope = scope
@@ -153,14 +153,14 @@ class FunctionScope:
         return self._scope.now_ms()
 
     def current_watermark(self) -> int:
-        """How far event time is."""
+        """The current watermark."""
         return self._scope.watermark
 
     def window_state(self) -> KeyedStateStore:
         """State of this window and key.
 
         Raises:
-            ConfigError: the windows can merge, and nobody could say what their states come to.
+            ConfigError: the windows can merge, and state per window could not be merged.
         """
         if self._merging:
             raise ConfigError(
@@ -174,7 +174,7 @@ class FunctionScope:
 
 
 class _Registered:
-    """A timer queue with a memory: a window registers the same timer with each of its records."""
+    """A timer queue that skips repeated registrations: a window registers the same timer for each of its records."""
 
     def __init__(self, queue: TimerQueue) -> None:
         self.known: set[tuple[int, Any, bytes]] = set()
@@ -191,7 +191,7 @@ class _Registered:
 
 
 class _WindowState:
-    """The states of a window function in the window at hand."""
+    """The states of a window function in the current window."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -216,7 +216,7 @@ class _WindowState:
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """A value that others are combined with."""
+        """A value that added values are reduced to."""
         state: ReducingState[Any] = self._state(state_descriptor)
         return state
 

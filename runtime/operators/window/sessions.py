@@ -1,4 +1,4 @@
-"""Session windows: each record opens a window as long as the gap, and windows that overlap or touch become one.
+"""Session windows: each record opens a window as long as the gap, and windows that overlap or touch are merged.
 
 Example:
     >>> from tidegate.runtime.stream.time import Duration
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Reads from a record how long its session stays open after it."""
+    """Returns the session gap of a record."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
@@ -47,7 +47,7 @@ GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
 
 class _Sessions(MergingWindowAssigner):
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Merger) -> None:
-        """Those that overlap or touch become one."""
+        """Merge windows that overlap or touch."""
         TimeWindow.merge_windows(windows, callback)
 
 
@@ -57,7 +57,7 @@ class _EventTimeSessions(_Sessions):
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
 
@@ -67,7 +67,7 @@ class _ProcessingTimeSessions(_Sessions):
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
 
@@ -84,7 +84,7 @@ class EventTimeSessionWindows(_EventTimeSessions):
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
-        """Sessions whose records say how long to wait after them."""
+        """Sessions with a gap for each record."""
         return DynamicEventTimeSessionWindows.with_dynamic_gap(extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
@@ -93,12 +93,12 @@ class EventTimeSessionWindows(_EventTimeSessions):
 
 
 SessionWindows = EventTimeSessionWindows
-"""The older name."""
+"""Alias of `with_dynamic_gap`."""
 
 
 @dataclass(frozen=True)
 class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
-    """Sessions by the clock; silence of `session_gap` milliseconds ends one."""
+    """Sessions by processing time; silence of `session_gap` milliseconds ends one."""
 
     session_gap: int
 
@@ -109,7 +109,7 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
-        """Sessions whose records say how long to wait after them."""
+        """Sessions with a gap for each record."""
         return DynamicProcessingTimeSessionWindows.with_dynamic_gap(extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
@@ -120,7 +120,7 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
 
 @dataclass(frozen=True)
 class DynamicEventTimeSessionWindows(_EventTimeSessions):
-    """Sessions by event time whose records say how long to wait after them."""
+    """Sessions by event time with a gap for each record."""
 
     session_window_time_gap_extractor: Callable[[Any], int]
 
@@ -136,7 +136,7 @@ class DynamicEventTimeSessionWindows(_EventTimeSessions):
 
 @dataclass(frozen=True)
 class DynamicProcessingTimeSessionWindows(_ProcessingTimeSessions):
-    """Sessions by the clock whose records say how long to wait after them."""
+    """Sessions by processing time with a gap for each record."""
 
     session_window_time_gap_extractor: Callable[[Any], int]
 

@@ -1,7 +1,7 @@
-"""When a window is evaluated, and when its contents are dropped. One window of one key asks its trigger.
+"""Triggers: when a window is evaluated, and when its contents are dropped. A trigger is called for one window of one key.
 
-A trigger holds no state of its own: it is shared by all windows, and what it remembers goes into
-`ctx.get_partitioned_state(...)`, which belongs to the window at hand.
+A trigger object has no state: it is shared by all windows, and keeps its state in `ctx.get_partitioned_state(...)`,
+which belongs to the current window.
 
 Example:
     >>> PurgingTrigger.of(CountTrigger.of(100))
@@ -61,7 +61,7 @@ class TriggerResult(Enum):
 
 
 class TriggerTools(Protocol):
-    """Time, timers and state of the window at hand."""
+    """The context of a trigger: time, timers and state of the current window."""
 
     def get_metric_group(self) -> MetricGroup:
         """Metrics of the step."""
@@ -72,7 +72,7 @@ class TriggerTools(Protocol):
         ...
 
     def get_current_watermark(self) -> int:
-        """How far event time is."""
+        """The current watermark."""
         ...
 
     def register_processing_time_timer(self, time: int) -> None:
@@ -84,11 +84,11 @@ class TriggerTools(Protocol):
         ...
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Forget a processing-time timer."""
+        """Delete a processing-time timer."""
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Forget an event-time timer."""
+        """Delete an event-time timer."""
         ...
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
@@ -97,14 +97,14 @@ class TriggerTools(Protocol):
 
 
 class MergeTools(TriggerTools, Protocol):
-    """The surroundings of a window that others were just merged into."""
+    """The context of a window that others were just merged into."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Bring the states of the merged windows together, for kinds of state that say how."""
+        """Merge the states of the merged windows; the kind of state must support it."""
         ...
 
     def merged_values(self, state_descriptor: ValueStateDescriptor) -> list[Any]:
-        """The values that the merged windows have, without those that have none."""
+        """The values of the merged windows that have one."""
         ...
 
 
@@ -116,7 +116,7 @@ class Trigger(ABC, Generic[T, W]):
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerTools) -> TriggerResult:
-        """A record came into the window and is part of its contents already."""
+        """A record was added to the contents of the window."""
 
     def on_processing_time(self, time: int, window: W, ctx: TriggerTools) -> TriggerResult:
         """A processing-time timer of the window is due."""
@@ -131,10 +131,10 @@ class Trigger(ABC, Generic[T, W]):
         return False
 
     def on_merge(self, window: W, ctx: MergeTools) -> None:
-        """Others were merged into `window`; take their states and set its timers."""
+        """Others were merged into `window`; merge their states and set its timers."""
 
     def clear(self, window: W, ctx: TriggerTools) -> None:
-        """The window ends: forget its timers and states."""
+        """The window ends: delete its timers and states."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class EventTimeTrigger(Trigger):
         return EventTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Fires at once if the window is over already."""
+        """Fires at once if the window has ended."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
@@ -162,12 +162,12 @@ class EventTimeTrigger(Trigger):
         return True
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Waits for the end of the merged window."""
+        """Sets a timer for the end of the merged window."""
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the end of the window."""
+        """Deletes the timer of the end."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -181,7 +181,7 @@ class ProcessingTimeTrigger(Trigger):
         return ProcessingTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Waits for the end of the window."""
+        """Sets a timer for the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
@@ -194,12 +194,12 @@ class ProcessingTimeTrigger(Trigger):
         return True
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Waits for the end of the merged window."""
+        """Sets a timer for the end of the merged window."""
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the end of the window."""
+        """Deletes the timer of the end."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
@@ -214,13 +214,13 @@ class _Continuous(Trigger):
         return True
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Waits for the earliest moment that any of the merged windows waited for."""
+        """Sets a timer for the earliest time of the merged windows."""
         following = min(ctx.merged_values(_NEXT), default=None)
         if following is not None:
             self._wait(following, window, ctx)
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the next moment and the end of the window."""
+        """Deletes the timers of the next multiple and of the end."""
         state = ctx.get_partitioned_state(_NEXT)
         if state.value() is not None:
             self._delete(state.value(), ctx)
@@ -242,7 +242,7 @@ class _Continuous(Trigger):
         return TriggerResult.FIRE
 
     def _wait(self, following: int, window: Any, ctx: TriggerTools) -> None:
-        # The moment is kept even beyond the end, because the window may still become longer.
+        # The time is stored even if it is after the end, because the window may become longer.
         ctx.get_partitioned_state(_NEXT).update(following)
         if following < window.max_timestamp():
             self._register(following, ctx)
@@ -253,7 +253,7 @@ class _Continuous(Trigger):
 
     @abstractmethod
     def _delete(self, time: int, ctx: TriggerTools) -> None:
-        """Forget a timer."""
+        """Delete a timer."""
 
 
 class ContinuousEventTimeTrigger(_Continuous):
@@ -265,14 +265,14 @@ class ContinuousEventTimeTrigger(_Continuous):
         return ContinuousEventTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Fires at once if the window is over already."""
+        """Fires at once if the window has ended."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         self._begin(timestamp, window, ctx)
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Fires, and waits for the next multiple."""
+        """Fires, and sets a timer for the next multiple."""
         return self._on_time(time, window, ctx)
 
     def _register(self, time: int, ctx: TriggerTools) -> None:
@@ -291,12 +291,12 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return ContinuousProcessingTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Waits for the next multiple."""
+        """Sets a timer for the next multiple."""
         self._begin(ctx.get_current_processing_time(), window, ctx)
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Fires, and waits for the next multiple."""
+        """Fires, and sets a timer for the next multiple."""
         return self._on_time(time, window, ctx)
 
     def _register(self, time: int, ctx: TriggerTools) -> None:
@@ -330,11 +330,11 @@ class CountTrigger(Trigger):
         return True
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Adds the counts up."""
+        """Adds the counts."""
         ctx.get_partitioned_state(_COUNT).update(sum(ctx.merged_values(_COUNT)) or None)
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the count."""
+        """Deletes the count."""
         ctx.get_partitioned_state(_COUNT).clear()
 
     def _reached(self, count: int, ctx: TriggerTools) -> TriggerResult:
@@ -359,7 +359,7 @@ class DeltaTrigger(Trigger):
         return DeltaTrigger(threshold, delta_function)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Compares the record; the first one is what the next are compared with."""
+        """Compares the record with that of the last firing; stores the first one."""
         state = ctx.get_partitioned_state(_LAST)
         last = state.value()
         if last is None:
@@ -370,13 +370,13 @@ class DeltaTrigger(Trigger):
         return TriggerResult.CONTINUE
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the record."""
+        """Deletes the record."""
         ctx.get_partitioned_state(_LAST).clear()
 
 
 @dataclass(frozen=True)
 class PurgingTrigger(Trigger):
-    """Drops the contents whenever another trigger fires."""
+    """Drops the contents whenever its nested trigger fires."""
 
     nested_trigger: Trigger
 
@@ -388,36 +388,36 @@ class PurgingTrigger(Trigger):
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """What the other trigger says, with a purge."""
+        """The result of the nested trigger, with a purge."""
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """What the other trigger says, with a purge."""
+        """The result of the nested trigger, with a purge."""
         return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """What the other trigger says, with a purge."""
+        """The result of the nested trigger, with a purge."""
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
-        """As the other trigger."""
+        """As the nested trigger."""
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """As the other trigger."""
+        """As the nested trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """As the other trigger."""
+        """As the nested trigger."""
         self.nested_trigger.clear(window, ctx)
 
 
 @dataclass(frozen=True)
 class NeverTrigger(Trigger):
-    """Never fires; what a global window has until it is given another one."""
+    """Never fires; the default of global windows."""
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
-        """Goes on."""
+        """Never fires."""
         return TriggerResult.CONTINUE
 
 

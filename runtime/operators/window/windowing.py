@@ -1,4 +1,4 @@
-"""Everything a program says about its windows: the payload of a window step."""
+"""Window descriptor: the payload of a window step."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tidegate.types import TypeInformation
 __all__ = ["Evaluation", "Windowing", "evaluation"]
 
 Evaluation = Callable[[Any, Any, WindowContext, list[Any]], Iterable[Any]]
-"""Answers the results of a window: called with key, window, context and elements."""
+"""A window function: called with key, window, context and elements."""
 
 
 @dataclass(frozen=True)
 class Windowing(Wrapper):
-    """Which windows, when they fire, what they keep, and what is computed.
+    """Assigner, trigger, evictor and functions of a window step.
 
-    Without `folding` all records are kept; without `function` what they come to is the result. `lateness` is in
+    Without `folding` all records are kept; without `function` the combined value is the result. `lateness` is in
     milliseconds.
     """
 
@@ -50,12 +50,12 @@ class Windowing(Wrapper):
 
     @property
     def functions(self) -> tuple[Any, ...]:
-        """What combines records, and the window function, where there is one."""
+        """The combining function and the window function, if any."""
         given = (self.folding.function if self.folding is not None else None, self.function)
         return tuple(function for function in given if function is not None)
 
     def label(self, names: FunctionNames) -> str:
-        """What plans call the step: assigner, trigger, function, window function."""
+        """The name of the step in plans: assigner, trigger, function, window function."""
         parts = [_shown(self.assigner), _shown(self.trigger)]
         if self.folding is not None:
             parts.append(names.of(self.folding.function, self.folding.interface))
@@ -65,7 +65,7 @@ class Windowing(Wrapper):
 
 
 def evaluation(function: Any) -> Evaluation:
-    """How a window function of any class is called; without one the elements are the results."""
+    """The call of a window function of any class; without one the elements are the results."""
     call: Callable[..., Iterable[Any] | None]
     match function:
         case None:
@@ -85,7 +85,7 @@ def evaluation(function: Any) -> Evaluation:
 
 
 def _shown(part: WindowAssigner | Trigger) -> str:
-    """An assigner or trigger as plans show it: its class, and its settings if it has any; no offset is none."""
+    """An assigner or trigger in plans: its class, and its settings if it has any; an offset of 0 is left out."""
     fields = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
     values = [value for name, value in fields.items() if name != "offset" or value]
     shown = ", ".join(_shown(value) if isinstance(value, Trigger) else str(value) for value in values)

@@ -1,4 +1,4 @@
-"""What a window is: an identifier under which records are kept; it holds none itself.
+"""Windows: identifiers under which records are kept; a window object holds no records.
 
 Example:
     >>> window = TimeWindow(0, 5_000)
@@ -34,7 +34,7 @@ _TWO_LONGS: Final = struct.Struct(">qq")
 
 
 class Merger(Protocol):
-    """Takes groups of windows that become one."""
+    """Callback for groups of windows to merge."""
 
     def merge(self, to_be_merged: Collection[Any], merge_result: Any) -> None:
         """`to_be_merged` are replaced by `merge_result`."""
@@ -42,11 +42,11 @@ class Merger(Protocol):
 
 
 class Window(ABC):
-    """Identifies records that belong together; equal windows are one, so subclasses define equality and a hash."""
+    """Identifies a group of records; equal windows are the same window, so subclasses define equality and a hash."""
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The last moment that belongs to it."""
+        """The last timestamp that belongs to it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -75,7 +75,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: Merger) -> None:
-        """Tell `callback` which of them overlap or touch, and the window around each such group."""
+        """Call `callback` with each group that overlaps or touches, and the window around it."""
         groups: list[list[TimeWindow]] = []
         around: list[TimeWindow] = []
         for window in sorted(windows):
@@ -97,7 +97,7 @@ class CountWindow(Window):
     id: int
 
     def max_timestamp(self) -> int:
-        """Time does not end it."""
+        """The largest timestamp: it does not end by time."""
         return MAX_WATERMARK
 
 
@@ -111,12 +111,12 @@ class GlobalWindow(Window):
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
-        """Time does not end it."""
+        """The largest timestamp: it does not end by time."""
         return MAX_WATERMARK
 
 
 class WindowSerializer(ABC):
-    """Writes windows of one class, so that state and timers find them again; the bytes must not be empty."""
+    """Serializer of one window class, for state and timers; the bytes must not be empty."""
 
     @abstractmethod
     def serialize(self, element: Any, stream: BytesIO) -> None:
@@ -145,7 +145,7 @@ class TimeWindowSerializer(WindowSerializer):
 
     @staticmethod
     def decode(data: bytes) -> TimeWindow:
-        """The window of bytes."""
+        """Read a window from bytes."""
         return TimeWindow(*_TWO_LONGS.unpack(data))
 
 

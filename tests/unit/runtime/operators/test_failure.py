@@ -144,7 +144,7 @@ def test_a_record_that_a_sink_refuses_is_placed_among_those_that_were_read(
 
     assert isinstance(caught.value.__cause__, RecordError)
     assert re.fullmatch(
-        r"operator 'lines' \(uid 'the-lines', subtask .*\) failed on what came of positions? \d( to \d)? of split '.*': "
+        r"operator 'lines' \(uid 'the-lines', subtask .*\) failed on results of positions? \d( to \d)? of split '.*': "
         r"record 3 is a int; expected a string; map it with str",
         str(caught.value.__cause__),
     )

@@ -90,6 +90,6 @@ def test_operator_state_does_not_expire(kind: str) -> None:
     states = OperatorStates(RestoredOperator(), subtask=0)
     with pytest.raises(
         ConfigError,
-        match=r"operator state 'rules' is to expire; got \w+ state with a time to live; expected one of a key",
+        match=r"operator state 'rules' cannot expire; got \w+ state with a time to live; expected keyed state",
     ):
         getattr(states, kind)(descriptor)

@@ -195,7 +195,7 @@ def test_a_function_may_answer_for_a_request_that_takes_too_long(env: StreamExec
             Text(),
             r"Text\.async_invoke returned .text., a str, and its characters .*; yield it, or return \[it\]",
         ),
-        (Nothing(), "a request answered None; expected a list of results .* if there are none, .* for one"),
+        (Nothing(), "a request returned None; expected a list of results .* if there are none, .* for one"),
     ],
     ids=["timeout", "exception", "text", "none"],
 )

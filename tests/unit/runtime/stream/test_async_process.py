@@ -356,7 +356,10 @@ class Misused(KeyedProcessFunction):
             "ordinary",
             r"state 'count' .*`async def` function; got update\(...\); expected await async_update\(...\)",
         ),
-        ("left", "of key 0 is used by a task that its record left behind; expected every task to end before"),
+        (
+            "left",
+            "of key 0 is used by a task that outlived the processing of its record; expected every task to end before",
+        ),
     ],
 )
 def test_what_goes_wrong_fails_the_job_with_the_record(
@@ -390,7 +393,7 @@ class Ordinary(KeyedProcessFunction):
 @pytest.mark.parametrize(
     ("function", "settings", "message"),
     [
-        (Half(), {}, "Half is `async def` in part; got ordinary on_timer; expected one kind of methods"),
+        (Half(), {}, "Half mixes ordinary and `async def` methods; got ordinary on_timer; expected one kind"),
         (Keyless(), {}, r"is `async def`; got an input without keys; expected one behind key_by\(...\)"),
         (Counts(), {"execution.runtime-mode": "BATCH"}, "is `async def`; got a batch job"),
         (Counts(), {"state.log.granularity": "event"}, "is `async def`; got state.log.granularity event"),

@@ -280,7 +280,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "delete": lambda rules: operator.delitem(rules, "a"),
 }
 READS_ONLY = (
-    "broadcast state 'RulesBroadcastState' was to be changed by the side that only reads it; got a change in process_element or "
+    "broadcast state 'RulesBroadcastState' is read-only on this side; got a change in process_element or "
     "on_timer; expected one in process_broadcast_element, which makes it in every subtask alike; move it there, and "
     "broadcast what it depends on"
 )
@@ -338,7 +338,9 @@ def test_the_side_with_the_records_cannot_write_broadcast_state(anywhere: Env) -
 
     written = words.key_by(str).connect(orders.map(str).filter(bool).broadcast(RULES)).process(Writes())
 
-    refused = r"operator 'broadcast_process'.*: broadcast state 'RulesBroadcastState' was to be changed by the side that only reads"
+    refused = (
+        r"operator 'broadcast_process'.*: broadcast state 'RulesBroadcastState' is read-only on this side"
+    )
     with pytest.raises(ConfigError, match=refused):
         list(written.execute_and_collect())
 

@@ -238,7 +238,7 @@ class Keyless(Forgetful):
 
 
 def test_without_a_key_there_are_no_key_groups() -> None:
-    message = "raw state of key groups is to be written; got an input without keys"
+    message = "raw state of key groups needs a key; got an input without keys"
     with (
         Harness(lambda stream: stream.flat_map(Keyless())) as harness,
         pytest.raises(TidegateError, match=message),
