@@ -25,7 +25,7 @@ __all__ = ["SparkAttempt"]
 
 
 class SparkAttempt:
-    """Says when the next epoch begins and which one is the last; user functions and readers run in tasks alone."""
+    """Decides when the next epoch begins and which one is the last; user functions and readers run only in tasks."""
 
     _lost: TidegateError | None = None
     """Why the lease is lost, if it is."""
@@ -39,14 +39,14 @@ class SparkAttempt:
         status: RunStatus,
         restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
-        heard: queue.SimpleQueue[Request],
+        requests: queue.SimpleQueue[Request],
         holds: IdHolds,
     ) -> None:
         self._startup = startup
         self._graph = start.graph
         self._status = status
         self._observe = observe
-        self._heard = heard
+        self._requests = requests
         self._claims = startup.claims(start.graph)
         self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked, start.owner)
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
@@ -60,7 +60,7 @@ class SparkAttempt:
         """Run until the last checkpoint is settled.
 
         Raises:
-            TidegateError: the attempt failed; what its tasks still do will never count.
+            TidegateError: the attempt failed; results of tasks that still run are ignored.
         """
         with self._startup.lease.told_to(self._lease):
             return self._run()
@@ -79,7 +79,7 @@ class SparkAttempt:
             raise
         except TidegateError:
             raise
-        except Exception as error:  # whatever a connector raises that works in the driver
+        except Exception as error:  # from a connector's code in the driver
             raise InternalError(f"{type(error).__name__}: {error}") from error
         finally:
             self._readers.close()
@@ -88,11 +88,11 @@ class SparkAttempt:
             self._status.attempt_over()
 
     def _lease(self, lost: TidegateError | None) -> None:
-        """Remember why the lease is lost, for the thread that coordinates."""
+        """Store why the lease is lost, for the coordinating thread."""
         self._lost = lost
 
     def _wait_for_input(self) -> None:
-        """Let time pass until the next epoch is due; what is asked meanwhile may be a reason for one."""
+        """Wait until the next epoch is due; a request may start one earlier."""
         self._meanwhile()
         performer = self._performer
         while (left_ms := self._pace.next_ms - performer.now_ms) > 0:
@@ -101,21 +101,21 @@ class SparkAttempt:
             self._meanwhile(min(OBSERVE_S, left_ms / 1000))
 
     def _meanwhile(self, timeout_s: float = 0) -> None:
-        """Show how it goes, and hear what is asked; also called while an epoch runs.
+        """Report progress and handle requests; also called while an epoch runs.
 
         Raises:
             ConfigError: another pipeline claims what a sink writes to.
             FencedError: the pipeline has a newer owner.
-            JobCancelledError: nothing more shall be done.
+            JobCancelledError: the job was cancelled.
         """
         if self._lost is not None:
             raise self._lost
         self._observe(self._status)
         self._claims.tick()
         with contextlib.suppress(queue.Empty):
-            self._hear(self._heard.get(timeout_s > 0, timeout_s))
+            self._handle(self._requests.get(timeout_s > 0, timeout_s))
 
-    def _hear(self, request: Request) -> None:
+    def _handle(self, request: Request) -> None:
         self._status.note("asked", request.words)
         match request:
             case StopRequested():
@@ -129,7 +129,7 @@ class SparkAttempt:
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
 
     def _begin_epoch(self) -> None:
-        """Tell the coordinator that the next epoch is due, or that it is the last one."""
+        """Send to the coordinator that the next epoch is due, or that it is the last one."""
         ends = self._graph.batch or self._readers.drained
         last: cp.How | None = "finish" if ends else "stop" if self._pace.over else None
         if self._performer.stop is not None and not self._graph.batch:

@@ -1,4 +1,4 @@
-"""What Spark says when a job has failed, shortened to what a reader needs: its first line, and Python's last word.
+"""Causes of failed Spark jobs: Spark's error text, shortened to its first line and the last line of a Python traceback.
 
 Example:
     >>> said = "An exception was thrown from the Python worker: Traceback (most recent call last):\\n  File ...\\nKeyError: 'a'\\n"
@@ -23,16 +23,16 @@ _TASKS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a job failed; what is not known is empty."""
+    """Why a job failed; unknown parts are empty."""
 
     text: str
     """Spark's own first line."""
     python: str
-    """What a Python process said, if one did: the last line of its traceback."""
+    """The last line of a Python process's traceback, if there is one."""
 
     @staticmethod
     def of(error: Exception) -> Cause:
-        """Read what a job was ended by: a Java error, or a connection to the Java process that is gone."""
+        """The cause of an exception: a Java error, or a lost connection to the Java process."""
         java = getattr(error, "java_exception", None)
         text = str(java.getMessage()) if java is not None else f"{type(error).__name__}: {error}"
         return Cause(text.strip().splitlines()[0], _last_word(text))
@@ -44,7 +44,7 @@ class Cause:
 
 
 def machines_that_failed(context: SparkContext, group: str) -> str:
-    """Where tasks of a group of jobs have failed; Spark says so to its own pages, and not always to who waits for the job."""
+    """The hosts where tasks of a job group failed; Spark shows them in its UI, but not always in the exception."""
     found: set[str] = set()
     with contextlib.suppress(Exception):  # the reason is known without it
         tracker, store = context.statusTracker(), context._jsc.sc().statusStore()

@@ -1,4 +1,4 @@
-"""The time of epochs: the driver sets it, tasks see it stand still.
+"""The clock of epochs: set by the driver, constant within a task.
 
 Example:
     >>> from tidegate.clock import SYSTEM_CLOCK
@@ -15,10 +15,10 @@ __all__ = ["EpochClock", "Moments"]
 
 
 class Moments:
-    """Sets the time of each epoch in the driver: it never goes back, whatever the machines a pipeline has run on say.
+    """Sets the time of each epoch in the driver: it never goes back, even if clocks of machines differ.
 
-    Where the wall clock is behind it, as after it was set back, it goes on at half its pace until the clock has caught up.
-    A clock that the program gives is believed alone.
+    If the wall clock is behind, for example because it was set back, this time advances at half speed until the wall clock
+    has caught up. A clock set by the program is used as it is.
 
     Example:
         >>> from tidegate.clock import ManualClock
@@ -36,18 +36,18 @@ class Moments:
         self._clock = given or machine
         last_ms = manifest.created_ms if manifest is not None and given is None else 0
         self.now_ms = max(last_ms, self._clock.now_ms())
-        """The time of the epoch at hand."""
+        """The time of the current epoch."""
         self.since_ms = self.now_ms
-        """When the attempt began."""
+        """The start of the attempt."""
         self._set_at = self._clock.monotonic()
 
     @property
     def recorded_ms(self) -> int:
-        """Before which no later attempt may begin; a clock that the program gives is not recorded."""
+        """The earliest time at which a later attempt may begin; not recorded for a clock set by the program."""
         return self.now_ms if self._given is None else 0
 
     def next(self) -> None:
-        """An epoch begins."""
+        """Start an epoch."""
         now = self._clock.monotonic()
         passed_ms, self._set_at = int((now - self._set_at) * 1_000), now
         behind_ms = passed_ms // 2 if self._given is None else 0
@@ -62,7 +62,7 @@ class EpochClock:
         self._machine = machine
 
     def now_ms(self) -> int:
-        """The time the driver has set for the epoch."""
+        """The time that the driver has set for the epoch."""
         return self._now_ms
 
     def now_ns(self) -> int:
@@ -70,9 +70,9 @@ class EpochClock:
         return self._now_ms * 1_000_000
 
     def monotonic(self) -> float:
-        """Distances are real."""
+        """The monotonic clock of the machine."""
         return self._machine.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Waiting is real."""
+        """Wait by the clock of the machine."""
         self._machine.sleep(seconds)

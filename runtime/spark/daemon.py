@@ -1,4 +1,4 @@
-"""The process that worker processes are forked from, with everything loaded that every epoch needs.
+"""The Python daemon that Spark's worker processes are forked from, with all modules of an epoch preloaded.
 
 Spark starts it with `python -m`. It opens nothing and starts no thread, because its children inherit the state.
 """

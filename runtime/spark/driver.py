@@ -1,6 +1,6 @@
 """Runs a program on Spark: one epoch is one Spark job and one checkpoint.
 
-Guarantee: as on the embedded executor, whatever dies. The driver coordinates and commits; readers, user functions
+Guarantee: the same as on the embedded executor, whichever process dies. The driver coordinates and commits; readers, user functions
 and writers run in tasks. Checkpoints have the same format on both executors.
 """
 
@@ -46,7 +46,7 @@ class SparkDriver:
         self._observe = observe
         self._requests = Requests(startup.program.name)
         self._examined = self._preloads = is_local(options.target)
-        # An execution that is stopped ends with a lease it saw renewed before its epoch was over, or begins with one.
+        # A paused execution ends with the lease that it last saw renewed during its epoch, or with the one it started with.
         self._holds = IdHolds(2 * options.lease_ms / 1000)
         options.arm_faults("jobmanager")
 
@@ -54,11 +54,11 @@ class SparkDriver:
         """Run to the end.
 
         Raises:
-            ConfigError: the program does not fit into one Spark job per epoch or wants no checkpoints, the storage cannot
-                decide, or there is no usable Java.
+            ConfigError: the program cannot run as one Spark job per epoch or has checkpoints off, the storage cannot create
+                files exclusively, or there is no usable Java.
             MissingExtraError: PySpark is not installed.
             JobFailedError: it failed too often in a row.
-            TidegateError: it failed in a way that a restart cannot mend.
+            TidegateError: it failed with an error that a restart cannot repair.
         """
         if self._startup.storage.decisions is None:
             raise ConfigError(
@@ -83,31 +83,31 @@ class SparkDriver:
         self._requests.ask(StopRequested(order, drain, for_good))
 
     def savepoint(self, order: SavepointOrder) -> None:
-        """Take a savepoint with the next epoch and go on; may be called from any thread."""
+        """Take a savepoint with the next epoch and continue; may be called from any thread."""
         self._requests.ask(SavepointRequested(order))
 
     def cancel(self) -> None:
-        """End without another checkpoint, in the middle of an epoch too; may be called from any thread."""
+        """End without another checkpoint, even during an epoch; may be called from any thread."""
         self._requests.ask(CancelRequested())
 
     def _attempt(self, restart: RestartStrategy) -> How:
-        # Only here: these modules need PySpark, and that it is there has been checked by now.
+        # Imported late: these modules need PySpark, which has been checked by now.
         from tidegate.runtime.spark.attempt import SparkAttempt
 
         startup = self._startup
         start = startup.start_point()
         with self._context() as context:
-            heard: SimpleQueue[Request] = SimpleQueue()
-            self._requests.deliver_to(heard)
+            requests: SimpleQueue[Request] = SimpleQueue()
+            self._requests.deliver_to(requests)
             attempt = SparkAttempt(
-                *(startup, start, context, self._clock, self._status, restart, self._observe, heard),
+                *(startup, start, context, self._clock, self._status, restart, self._observe, requests),
                 self._holds,
             )
             return self._requests.ended(attempt.run())
 
     @contextlib.contextmanager
     def _context(self) -> Iterator[SparkContext]:
-        """Spark, once its executors have been found fit; those of a local master are this process's own kind."""
+        """The Spark context; the executors are checked once."""
         from tidegate.runtime.spark.probe import examine
 
         startup, program = self._startup, self._startup.program

@@ -1,6 +1,6 @@
-"""One subtask at work for an epoch: the runner of the other executors, with everything it gets at hand.
+"""Runs one subtask for one epoch: the runner of the other executors, with all its input available.
 
-It takes all that the epoch brings it, waits for what it has asked for, then takes its part of the checkpoint.
+It processes all input of the epoch, waits for asynchronous requests, then takes its part of the checkpoint.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ __all__ = [
 ]
 
 _PATIENCE_S: Final = 0.5
-"""How long an epoch waits for records that a reader promises for later."""
+"""How long an epoch waits for records that a reader announces for later."""
 
 _THOROUGH_S: Final = 5.0
-"""The same where no later epoch would find them."""
+"""The same if there is no later epoch."""
 
 _LISTEN_S: Final = 1.0
 _PAUSE_S: Final = 0.1
@@ -65,14 +65,14 @@ _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
 
 
 class DeclinedError(UnavailableError):
-    """The storage does not take or give what a checkpoint holds, which may pass; the program has not failed."""
+    """The storage cannot read or write files of a checkpoint; this may be temporary, and the program has not failed."""
 
 
 class StateFiles(StorageFiles):
-    """Files of state, without which an epoch counts for nothing."""
+    """The files of state; if they cannot be written, the epoch is declined."""
 
     def fetch(self, chunk: Chunk) -> bytes:
-        """As ever; raises a DeclinedError if the storage did not answer."""
+        """As in the base class, but raises a DeclinedError if the storage did not answer."""
         try:
             return super().fetch(chunk)
         except UnavailableError as error:
@@ -80,10 +80,10 @@ class StateFiles(StorageFiles):
 
 
 class WakeSignal:
-    """Rings when an answer to a request is there.
+    """Wakes the subtask's thread when the result of an asynchronous request arrives.
 
     Args:
-        lease: Under which the work is done; it pauses where that may have run out.
+        lease: The lease of the run; the subtask pauses while it may have expired.
     """
 
     def __init__(self, lease: WorkerLease) -> None:
@@ -91,15 +91,15 @@ class WakeSignal:
         self._rung = threading.Event()
 
     def ring(self) -> None:
-        """There is something to do; safe to call from any thread."""
+        """Wake the thread; safe to call from any thread."""
         self._rung.set()
 
     def work(
         self, runner: StreamTask, awaits: Callable[[], float], behind: Callable[[], None] = lambda: None
     ) -> None:
-        """Let a runner work until it has nothing to do and awaits nothing; `awaits` says for how many seconds, if it does.
+        """Run a runner until it has nothing to do and waits for nothing; `awaits` returns for how many seconds it waits.
 
-        `behind` is called behind each step.
+        `behind` is called after each step.
         """
         while True:
             self._hold()
@@ -124,7 +124,7 @@ def read_epoch(
 ) -> bool:
     """Read from the positions that a task is given, and take its part of the checkpoint.
 
-    `sent` says how many bytes have been sent on. Returns whether a limit was in the way: of records, bytes, or time.
+    `sent` says how many bytes have been sent on. Returns whether a limit was reached: of records, bytes, or time.
     """
     runner.post(AssignSplits(read.splits))
     if read.complete:
@@ -156,7 +156,7 @@ def read_epoch(
 def work_epoch(
     runner: DownstreamTask, order: Order, vertex: JobVertex, frames: Iterable[bytes], wake: WakeSignal
 ) -> None:
-    """Work off what came, by channel in turn, and take its part of the checkpoint."""
+    """Process the received records channel by channel, and take its part of the checkpoint."""
     wires = {edge.name: EdgeCodec(edge) for edge in vertex.inputs}
     lanes: defaultdict[ChannelId, list[Frame]] = defaultdict(list)
     for data in frames:
@@ -166,7 +166,7 @@ def work_epoch(
     if order.confirmed is not None:
         runner.post(Settled(order.confirmed))
     wake.work(runner, partial(_until, runner.chain.operators.ready))
-    # In the order of the channels, whatever order the shuffle delivers in: a repeat does the same.
+    # In the order of the channels, not in the order of the shuffle: a repeated task must do the same.
     for turn in zip_longest(*(lanes[channel] for channel in sorted(lanes))):
         for frame in turn:
             if frame is not None:
@@ -181,7 +181,7 @@ def work_epoch(
 def read_all(
     runner: SourceTask, order: Order, read: ReadOrder, said: Sequence[FromSubtask], wake: WakeSignal
 ) -> None:
-    """Read all splits to their ends and take the part of a batch job's one checkpoint; `said` is what the task reports."""
+    """Read all splits to their ends and take the part of a batch job's one checkpoint; `said` is the report of the task."""
     runner.post(AssignSplits(read.splits))
     runner.post(NoMoreSplits())
     wake.work(runner, partial(_until_said, runner, said, Drained))
@@ -196,7 +196,7 @@ def work_all(
     said: Sequence[FromSubtask],
     wake: WakeSignal,
 ) -> None:
-    """Work off what the task has received, now that all of it is there, and take the part of a batch job's one checkpoint."""
+    """Process what the task has received, once it is complete, and take the part of a batch job's one checkpoint."""
     for channel in channels:
         runner.deliver(channel, EndOfInput())
         runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
@@ -207,8 +207,8 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
     """A subtask's part of the checkpoint, durable.
 
     Raises:
-        ConfigError: a reader told its enumerator something that nobody would hear.
-        DeclinedError: the storage did not take it.
+        ConfigError: a reader sent an event to its enumerator, which is not supported here.
+        DeclinedError: the storage could not store it.
         TidegateError: it could not be taken.
     """
     for message in said:
@@ -230,7 +230,7 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
 
 
 def _end(runner: StreamTask, wake: WakeSignal) -> None:
-    """Wait for the answers to all requests, and let the clock have its part."""
+    """Wait for the results of all asynchronous requests, and fire processing-time timers."""
     wake.work(runner, partial(_until, runner.chain.operators.empty))
     runner.chain.time.end_epoch()
     wake.work(runner, partial(_until, runner.chain.operators.empty))
@@ -248,7 +248,7 @@ def _until_said(runner: StreamTask, said: Sequence[FromSubtask], what: type | tu
 
 
 class _Patience:
-    """How long a reader is waited for: half a second in all, or, if it is to be thorough, after each of its records."""
+    """How long to wait for a reader: half a second in total, or, for a thorough read, after each of its records."""
 
     def __init__(self, runner: SourceTask, *, thorough: bool) -> None:
         self._runner = runner
@@ -259,7 +259,7 @@ class _Patience:
         self._deadline = self._longest
 
     def left_s(self) -> float:
-        """How long to wait for room, or for what the reader has promised."""
+        """How long to wait for room in the queue, or for records that the reader has announced."""
         runner, now = self._runner, SYSTEM_CLOCK.monotonic()
         if not runner.chain.operators.ready():
             return _LISTEN_S

@@ -1,4 +1,4 @@
-"""Epochs of an attempt: what their tasks are told, and which of their executions count."""
+"""Epochs of an attempt: the orders of their tasks, and the selection of the task executions that count."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["Epochs"]
 
 
 class Epochs:
-    """Runs epochs, each from where the newest decided one ended.
+    """Runs epochs, each from the end of the newest decided one.
 
     Args:
-        meanwhile: Called now and then while an epoch runs.
+        meanwhile: Called periodically while an epoch runs.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Epochs:
         self.jobs = EpochJobs(context, clock, None if start.graph.batch else options.timeout_ms, meanwhile)
         self.moments = Moments(clock, options.resources.clock, start.manifest)
         self.results: list[TaskResult] = []
-        """Those of the last epoch, one for each subtask."""
+        """The results of the last epoch, one for each subtask."""
 
     def run(self, trigger: cp.Trigger, reads: Sequence[ReadOrder]) -> list[TaskResult]:
         """Run an epoch; the results of the executions that count.
@@ -77,16 +77,16 @@ class Epochs:
         return self.results
 
     def decided(self, manifest: Manifest) -> None:
-        """The last epoch counts: the next one starts where it ended."""
+        """The last epoch is decided: the next one starts where it ended."""
         self._restored = redistribute(self._graph, manifest, onward=True)
 
     @property
     def undisputed(self) -> bool:
-        """Whether Spark has begun no executions in the last epoch but those that count."""
+        """Whether all task executions that Spark has started in the last epoch count."""
         return undisputed(self.results, self._last_execution)
 
     def settled(self) -> None:
-        """What other executions of the last epoch have left is removed."""
+        """The leftovers of other executions of the last epoch are removed."""
         self._last_execution = max((result.task for result in self.results), default=None)
 
     def close(self) -> None:
@@ -119,9 +119,9 @@ class Epochs:
         )
 
     def _options(self) -> JobOptions:
-        """What tasks see of the options: their part of an executor's memory, files that were sent, and no clock.
+        """The options for tasks: with their share of an executor's memory, with files that were sent, without a clock.
 
-        One that the program gives is looked at in the driver alone; what tasks see of it is the time of the epoch.
+        A clock set by the program is read only in the driver; tasks get the time of the epoch.
         """
         options = self._startup.program.options
         memory = memory_of_task(options.managed_bytes, self.jobs.at_once)
@@ -130,6 +130,6 @@ class Epochs:
 
 
 def _title(name: str, graph: JobGraph) -> str:
-    """What the program is called and does, by uid; exchanges are bars."""
+    """A title of the program for Spark's UI: its name and uids, with bars for exchanges."""
     chains = (", ".join(vertex.nodes) for vertex in graph.vertices.values())
     return f"{name}: {' | '.join(chains)}"

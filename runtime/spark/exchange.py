@@ -1,8 +1,8 @@
-"""What stands between two levels, and where Spark would rather run the one behind it.
+"""The shuffle between two levels, and the preferred locations of the tasks after it.
 
-The state of a subtask lies on the machine where it has last run. Spark runs a task rather where it holds data for it, so on a
-cluster each partition is joined with one of a data set without any records, which executors keep. That is a wish: a task may
-run anywhere, and if an executor is gone, its partitions of that data set are made again elsewhere.
+The state of a subtask is on the machine where it ran last. Spark prefers to run a task where it holds data for it, so on a
+cluster each partition is joined with one of a cached, empty data set. This is only a preference: a task may run
+anywhere, and if an executor is lost, its partitions of that data set are created again elsewhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Exchange"]
 
 
 class Exchange:
-    """Deals what tasks have sent to the partitions it is for.
+    """Partitions the records that tasks have sent by their receiver.
 
     PySpark's own `partitionBy` does the same, but what it returns cannot be joined without moving it again.
 
     Args:
-        context: Spark's. Where its executors are not its own process, tasks of a partition shall stay where the first one was.
+        context: The Spark context. If executors run in other processes, tasks of a partition prefer the executor of the first.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -33,7 +33,7 @@ class Exchange:
         self._anchors: dict[int, Any] = {}
 
     def deal(self, sent: RDD[tuple[int, Any]], partitions: int) -> RDD[Any]:
-        """What is for each of so many partitions."""
+        """The records for each of `partitions` partitions."""
         pairs = self._dealt(sent, partitions)
         if not is_local(self._context.master):
             if partitions not in self._anchors:
@@ -43,9 +43,9 @@ class Exchange:
         return RDD(values, self._context, BatchedSerializer(CPickleSerializer()))
 
     def close(self) -> None:
-        """Let executors forget where tasks ran."""
+        """Remove the cached data set."""
         for anchor in self._anchors.values():
-            with contextlib.suppress(Exception):  # a Java process that is gone has forgotten
+            with contextlib.suppress(Exception):  # a Java process that is gone holds no cache
                 anchor.unpersist()
 
     def _anchor(self, partitions: int) -> Any:
@@ -57,7 +57,7 @@ class Exchange:
     def _dealt(self, sent: RDD[tuple[int, Any]], partitions: int) -> Any:
         packed = sent.mapPartitions(_packed, preservesPartitioning=True)
         packed._bypass_serializer = True
-        # Those with equal numbers are equal to Spark, so what they deal can be joined where it is.
+        # Spark treats those with equal numbers as equal, so their partitions can be joined without another shuffle.
         partitioner = self._java.PythonPartitioner(partitions, id(_packed))
         return self._java.PairwiseRDD(packed._jrdd.rdd()).asJavaPairRDD().partitionBy(partitioner)
 

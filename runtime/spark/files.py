@@ -1,6 +1,6 @@
-"""Files that a program registers, sent to the executors as broadcasts: no machine but the driver's has to see them.
+"""Registered files of a program, sent to the executors as broadcasts: only the driver's machine has to have them.
 
-Spark keeps one copy for each executor and forgets it with the attempt. A worker process that asks for a file keeps its
+Spark keeps one copy per executor and deletes it after the attempt. A worker process that asks for a file keeps its
 content in memory.
 """
 
@@ -28,18 +28,18 @@ _MEMBER = "file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentFile(CachedFile):
-    """A file or directory as it was when the attempt began."""
+    """A file or directory as it was at the start of the attempt."""
 
     content: Any
     """The broadcast of a tar archive."""
 
     def copy_to(self, place: Path) -> None:
-        """Make a copy where nothing is yet."""
+        """Make a copy at a path that does not exist yet."""
         with (
             TemporaryDirectory(dir=place.parent) as directory,
             tarfile.open(fileobj=io.BytesIO(self.content.value)) as archive,
         ):
-            # The archive is our own; without a word Pythons differ in what they leave out.
+            # We created the archive; without this filter Python versions differ in what they skip.
             archive.extraction_filter = lambda member, path: member
             archive.extractall(directory)
             Path(directory, _MEMBER).rename(place)
@@ -59,7 +59,7 @@ class SentFiles:
         }
 
     def close(self) -> None:
-        """Have Spark forget them."""
+        """Remove the broadcasts."""
         for file in self.sent.values():
             assert isinstance(file, SentFile)
             with contextlib.suppress(Exception):  # a Java process that is gone keeps nothing

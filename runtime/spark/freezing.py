@@ -1,7 +1,7 @@
-"""Keeps the garbage collector from what is loaded once: PySpark has it look at everything after each task, 20 ms long.
+"""Excludes loaded modules from garbage collection: PySpark runs a full collection after each task, which takes 20 ms.
 
-Only in processes that are forked from our own daemon, which `begin` is called in. What others run their tasks in too is
-not ours to change.
+Only in processes forked from our own daemon, which calls `begin`. Processes that also run other programs' tasks are
+not changed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import sys
 __all__ = ["again", "begin"]
 
 _loaded: int | None = None
-"""How many modules were loaded when it was done last; None where it is not done."""
+"""The number of modules loaded at the last freeze; None if freezing is off."""
 
 
 def begin() -> None:
-    """Leave out what there is, from now on and in the processes that are forked from this one."""
+    """Exclude all current objects, in this process and in processes forked from it."""
     global _loaded
     gc.collect()
     gc.freeze()
@@ -24,6 +24,6 @@ def begin() -> None:
 
 
 def again() -> None:
-    """Leave out what has been loaded since, if anything was; called before a task, when what the last one made is gone."""
+    """Exclude modules loaded since, if any; called before a task, when objects of the last task are gone."""
     if _loaded is not None and len(sys.modules) != _loaded:
         begin()

@@ -1,11 +1,12 @@
-"""Pool indexes of executions: which names, such as transactional ids, the sinks of an execution use outside.
+"""Id pools: the pool index of a task execution selects the ids, such as transactional ids, that its sinks use.
 
-A transaction that begins under a name ends another one under it, so no two executions of a subtask may share a name. The execution that Spark begins first has the first index of its epoch, and can tell from the numbers that Spark gives to
-executions that it is that one. Any other claims an index by creating a file, since nobody could tell it whom it repeats.
+A transaction aborts an older one with the same id, so no two executions of a subtask may share an id. The first execution
+that Spark starts has the first index of its epoch, and recognises itself by Spark's task numbers. Every other execution
+claims an index by creating a file, since it cannot know which execution it repeats.
 
-Numbers of checkpoints are never used twice, and the next ones have other indexes. An execution that Spark gave up may still
-run, and ends when it sees that its epoch is over or, if it was stopped, with its lease; until then `IdHolds` keeps its
-indexes from being used again.
+Checkpoint numbers are never used twice, and the next ones have other indexes. An execution that Spark gave up may still
+run; it ends when it sees that its epoch is over or, if it was paused, with its lease. Until then `IdHolds` reserves
+its indexes.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ __all__ = ["IdClaims", "IdHolds", "surely_first"]
 
 EPOCHS: Final = 8
 EXECUTIONS: Final = 8
-"""Twice as many as Spark runs of a task by default."""
+"""Twice Spark's default of attempts per task."""
 
 
 def surely_first(
     shape: Shape, since: int, level: int, execution: int, attempt: int, senders: Iterable[int]
 ) -> bool:
-    """Whether an execution is the first one of its subtask in an epoch; False also where it cannot be told.
+    """Whether an execution is the first one of its subtask in an epoch; False if this is not certain.
 
-    Spark numbers executions one after the other, and begins a level when all of the one before are through. So the first
-    ones of a level have the numbers behind those of the levels before it, and later than that are those that repeat a level.
-    Where a level was broken off before all of it had begun, Spark repeats some of the level before, and so do the
-    `senders` show it; where a task is repeated within its level, Spark counts its attempts.
+    Spark numbers executions consecutively, and starts a level when the level before is complete. So the first executions of
+    a level have the numbers right after those of the levels before it, and repeated executions have higher numbers. If a
+    level was aborted before all of it had started, Spark repeats part of the level before, which `senders` shows; if a
+    task is repeated within its level, Spark counts its attempts.
 
     Args:
-        shape: Of the program.
+        shape: The shape of the program.
         since: A number that no execution of an earlier epoch exceeds; it may be too low.
-        level: Where the execution is.
-        execution: Its number.
+        level: The level of the execution.
+        execution: The number of the execution.
         attempt: How often Spark has repeated it within its level.
-        senders: The executions whose parcels it has.
+        senders: The executions that sent its parcels.
 
     Example:
         >>> shape = Shape(((Subtask("read", 0), Subtask("read", 1)), (Subtask("sum", 0),)))
@@ -62,10 +63,10 @@ def surely_first(
 
 
 class IdHolds:
-    """From when on the indexes of an epoch may be used again, if an execution of it may still be alive. Pure.
+    """When the indexes of an epoch may be reused, if one of its executions may still be alive. Pure.
 
     Args:
-        hold_s: How long such an execution may live after its epoch.
+        hold_s: The maximum lifetime of such an execution after its epoch.
 
     Example:
         >>> holds = IdHolds(20.0)
@@ -82,11 +83,11 @@ class IdHolds:
         self._until_s: dict[int, float] = {}
 
     def hold(self, checkpoint: CheckpointId, now_s: float) -> None:
-        """Not every execution of an epoch is known to have ended."""
+        """Reserve the indexes of an epoch: some of its executions may be alive."""
         self._until_s[checkpoint % EPOCHS] = now_s + self._hold_s
 
     def free(self, checkpoint: CheckpointId) -> None:
-        """Every execution of it has ended."""
+        """Free the indexes: every execution has ended."""
         self._until_s.pop(checkpoint % EPOCHS, None)
 
     def wait_s(self, checkpoint: CheckpointId, now_s: float) -> float:
@@ -98,9 +99,9 @@ class IdClaims:
     """The pool indexes of an epoch.
 
     Args:
-        storage: Of the checkpoints.
-        run: Whose epoch it is.
-        checkpoint: Which one.
+        storage: The checkpoint storage.
+        run: The run of the epoch.
+        checkpoint: The checkpoint of the epoch.
 
     Example:
         >>> from tidegate.backends.storage import MemoryStorage
@@ -118,10 +119,10 @@ class IdClaims:
         self._lowest = checkpoint % EPOCHS * EXECUTIONS
 
     def of(self, subtask: Subtask, *, first: bool) -> int:
-        """The index of an execution of a subtask, to be asked for once; `first` if it is the first one for certain.
+        """The index of an execution of a subtask; call it once per execution. `first` if it is certainly the first one.
 
         Raises:
-            UnavailableError: there is none left, or the storage did not answer.
+            UnavailableError: all indexes are taken, or the storage did not answer.
         """
         if first:
             return self._lowest
@@ -130,11 +131,11 @@ class IdClaims:
             if self._decisions.create(f"{mine}-{number}", b""):
                 return self._lowest + number
         raise UnavailableError(
-            f"subtask {subtask} was begun more than {EXECUTIONS - 1} times in one epoch, so all names that its sinks have for "
-            "it are taken; see what ends its executions"
+            f"subtask {subtask} was started more than {EXECUTIONS - 1} times in one epoch, so all ids that its sinks have for "
+            "it are taken; find out why its executions end"
         )
 
     def clear(self) -> None:
-        """Remove what was claimed, once the epoch is over; what the storage does not let go is swept at the next start."""
+        """Remove the claims of the epoch once it is over; claims that cannot be removed are removed at the next start."""
         with contextlib.suppress(UnavailableError):
             self._blobs.delete(self._blobs.list(self._folder))

@@ -23,13 +23,13 @@ __all__ = ["EpochJobs"]
 
 _TICK_S = 0.05
 _GRACE_S = 5.0
-"""Tasks know the limit themselves, and can say what they were doing."""
+"""Grace period: tasks check the limit themselves first, since they can report the record they were processing."""
 _FAREWELL_S = 10.0
 _NO_EXECUTORS = "the cluster may have no executor free for it"
 
 
 class EpochJobs:
-    """Runs one job after the other, in a thread of its own, so that the driver hears signals meanwhile."""
+    """Runs Spark jobs one after the other in a separate thread, so that the driver can handle signals."""
 
     def __init__(
         self, context: SparkContext, clock: Clock, timeout_ms: int | None, meanwhile: Callable[[], None]
@@ -43,10 +43,10 @@ class EpochJobs:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-epoch")
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
-        """Run an epoch; the results are those of the executions that Spark lets count. Spark's pages show it by `title`.
+        """Run an epoch; the results are those of the executions that Spark accepts. Spark's UI shows it as `title`.
 
         Raises:
-            UnavailableError: Spark gave up, or it took too long; its tasks have ended, or were told to.
+            UnavailableError: Spark gave up, or the time limit was exceeded; its tasks have ended, or were cancelled.
         """
         group = self._group = f"tidegate-{order.run}-{order.attempt}"
         started = self._clock.monotonic()
@@ -69,25 +69,25 @@ class EpochJobs:
 
     @property
     def copied(self) -> bool:
-        """Whether Spark runs copies of tasks that take long."""
+        """Whether Spark's speculative execution is on."""
         return self._is_set("spark.speculation")
 
     @property
     def moves_outputs(self) -> bool:
-        """Whether Spark carries what tasks have sent to other executors, so that it need not repeat who is gone."""
+        """Whether Spark migrates shuffle data to other executors, so that tasks of a lost executor need not be repeated."""
         return self._is_set("spark.decommission.enabled")
 
     @property
     def at_once(self) -> int:
-        """How many tasks an executor works on at the same time."""
+        """The number of tasks that an executor runs at the same time."""
         return tasks_at_once(self._context.master, self._context.getConf().get)
 
     def await_losers(self) -> None:
-        """Give copies of tasks that have lost time to end, as those of a cancelled epoch."""
+        """Wait for speculative copies of tasks that lost to end, as for tasks of a cancelled epoch."""
         self._cancel(self._group)
 
     def close(self) -> None:
-        """Release the thread and what executors hold."""
+        """Release the thread and the data cached on executors."""
         self._thread.shutdown()
         self._exchange.close()
 
@@ -96,7 +96,7 @@ class EpochJobs:
         return said == "true"
 
     def _cancel(self, group: str) -> None:
-        """Have the tasks of a group ended, and give them time to: what they still do would be in the way of others."""
+        """Cancel the tasks of a group and wait for them to end, so that they do not occupy executors."""
         running = self._stages(group)
         self._context.cancelJobGroup(group)
         until = self._clock.monotonic() + _FAREWELL_S
@@ -109,7 +109,7 @@ class EpochJobs:
         return [stage for job in jobs if job is not None for stage in job.stageIds]
 
     def _active(self, stages: Iterable[int]) -> int:
-        """Tasks that run."""
+        """The running tasks."""
         infos = map(self._context.statusTracker().getStageInfo, stages)
         return sum(info.numActiveTasks for info in infos if info is not None)
 
@@ -128,7 +128,7 @@ class EpochJobs:
     ) -> list[Outcome]:
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
-            # A new data set for each epoch: Spark would answer for one it knows without running it again.
+            # A new data set for each epoch: Spark would reuse the results of a known one.
             given: RDD[Any] = self._context.parallelize(reads, len(reads))
             last = len(order.shape.levels) - 1
             for level in range(last):
@@ -136,7 +136,7 @@ class EpochJobs:
                 given = self._exchange.deal(sent, len(order.shape.levels[level + 1]))
             stage = given.mapPartitionsWithIndex(partial(conclude, order, last))
             outcomes: list[Outcome] = stage.collect()
-        except Exception as error:  # a Java error, or a connection to the Java process that is gone
+        except Exception as error:  # a Java error, or a lost connection to the Java process
             raise UnavailableError(
                 f"the epoch of checkpoint {order.checkpoint} failed on spark: {Cause.of(error)}"
             ) from error

@@ -1,4 +1,4 @@
-"""The lease of the driver as a task sees it: in the record of the pipeline, which it looks at while it works."""
+"""The driver's lease in tasks: a task reads it from the pipeline record while it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.runtime.worker_lease import WorkerLease
 __all__ = ["watched_lease"]
 
 _LOOKS: Final = 5
-"""How often, in the time of a lease."""
+"""Checks per lease duration."""
 
 
 @contextlib.contextmanager
@@ -30,13 +30,13 @@ def watched_lease(
     lease_ms: int,
     clock: Clock,
 ) -> Iterator[WorkerLease]:
-    """The lease under which a task of `run` works; the process is ended with it, or when the epoch is over.
+    """The lease of a task of `run`; the process is ended when it expires, or when the epoch is over.
 
-    A task cannot be told how old the lease is that it begins with, so it may outlive that by one length of it. What such a
-    task still prepares, the next owner removes when that time is over.
+    A task does not know the age of the lease it starts with, so it may outlive the lease by one lease duration. Work that
+    such a task still prepares is removed by the next owner after that time.
 
     Raises:
-        FencedError: the pipeline has another owner already, or has gone on without this task.
+        FencedError: the pipeline has another owner, or has a newer checkpoint already.
         UnavailableError: the storage did not answer.
     """
     lease_s, over = lease_ms / 1000, threading.Event()
@@ -49,7 +49,7 @@ def watched_lease(
         if record.newest_id >= checkpoint:
             raise FencedError(
                 f"checkpoint {checkpoint} of pipeline {pipeline!r} is over, and {record.newest_id} is the newest; this task, "
-                "which Spark had given up, stops"
+                "which Spark has given up, stops"
             )
         return tag
 

@@ -1,4 +1,4 @@
-"""Leftovers of executions that do not count: what they have prepared outside, and the names that they have used."""
+"""Leftovers of task executions that do not count: their prepared transactions, and the ids that they used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Leftovers"]
 
 
 class Leftovers:
-    """Removes what the epochs of an attempt leave; nothing decided may wait for its commit then."""
+    """Removes leftovers of the epochs of an attempt; called only when all decided work is committed."""
 
     def __init__(
         self,
@@ -33,18 +33,18 @@ class Leftovers:
         self._holds = holds
         self._clock = clock
         self._former_gone_at: float | None = clock.monotonic() + startup.program.options.lease_ms / 1000
-        """When tasks of the owner before this one have stopped; None once they were cleaned up after."""
+        """When tasks of the previous owner have stopped; None once their leftovers are removed."""
 
     def wait_s(self, checkpoint: CheckpointId) -> float:
-        """How long an epoch waits, because executions that may still be alive have used its names."""
+        """How long an epoch waits for its ids, because executions that may still be alive use them."""
         return self._holds.wait_s(checkpoint, self._clock.monotonic())
 
     def hold(self, checkpoint: CheckpointId) -> None:
-        """Executions of an epoch may be alive from now on."""
+        """An epoch starts: its executions may be alive from now on."""
         self._holds.hold(checkpoint, self._clock.monotonic())
 
     def remove(self, checkpoint: CheckpointId) -> None:
-        """Remove what was prepared by executions that do not count: all that is visible has been committed by now."""
+        """Remove work prepared by executions that do not count: all decided work is committed by now."""
         if self._epochs.undisputed:
             self._holds.free(checkpoint)
             if self._epochs.jobs.copied or self._former_are_gone():
@@ -55,18 +55,18 @@ class Leftovers:
         self._epochs.settled()
 
     def abandon(self, checkpoint: CheckpointId) -> None:
-        """Remove what the epoch's executions have prepared and is not decided, and what they have claimed."""
+        """Remove undecided work of the epoch's executions, and the indexes that they have claimed."""
         self._committers.abort(self.decided)
         IdClaims(self._startup.storage, self._startup.run, checkpoint).clear()
 
     def remove_last_copies(self) -> None:
-        """Remove what copies of tasks prepare that have lost; called at the end, when no next epoch does it."""
+        """Remove work prepared by speculative copies that lost; called at the end, since no next epoch does it."""
         if self._epochs.jobs.copied:
             self._epochs.jobs.await_losers()
             self._committers.abort(self.decided)
 
     def _former_are_gone(self) -> bool:
-        """Whether the time has come, once, when what a former owner's tasks have begun late is all there will be."""
+        """Whether the tasks of the previous owner have stopped; true once."""
         if self._former_gone_at is None or self._clock.monotonic() < self._former_gone_at:
             return False
         self._former_gone_at = None

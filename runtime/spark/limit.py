@@ -1,6 +1,6 @@
-"""A limit to the time a task may take, so that a record on which a program hangs is named and not only missed.
+"""Time limit of a task: interrupts a hanging function, so that the error names the record.
 
-Who goes on regardless is interrupted again, each second.
+Code that ignores the interrupt is interrupted again each second.
 
 Example:
     >>> with time_limit(10):
@@ -28,7 +28,7 @@ _AGAIN_S: Final = 1.0
 
 @contextlib.contextmanager
 def time_limit(milliseconds: int | None) -> Iterator[None]:
-    """Interrupt what runs in the block, wherever it is, unless it has all the time; only in the main thread of a process.
+    """Interrupt the block after this time; without a limit do nothing. Only in the main thread of a process.
 
     Raises:
         OverdueError: it took longer.

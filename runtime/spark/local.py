@@ -1,8 +1,8 @@
-"""Where tasks keep state on the machine they run on, and in what: below the directories that Spark gives an executor.
+"""Local state of tasks: its directory below Spark's local directories, and its backend.
 
-What a task leaves there is a version of its state for the task of the next epoch, if that runs on the same machine. The cluster
-removes it with the executor, or with the program where it gives all executors of a program on a machine a directory in common.
-Where Spark itself was killed before it could, a process of the next program on the machine does.
+A task leaves a version of its state there for the task of the next epoch, if that runs on the same machine. The cluster
+removes it with the executor, or with the program if all executors of a program on a machine share a directory. If Spark
+was killed before, a process of the next program on the machine removes it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tidegate.runtime.working_directory import OwnedDirectory, shared_directory,
 __all__ = ["LARGE_BYTES", "Start", "own_directory", "remove_later", "removed", "spill_directory", "state_of"]
 
 LARGE_BYTES: Final = 4 * 1024 * 1024
-"""State that is larger is not read into memory in every epoch."""
+"""Larger state is kept on disk, since it is too large to be read into memory in every epoch."""
 
 Start = Mapping[OperatorUid, RestoredOperator]
 
 _removals = ThreadPoolExecutor(1, thread_name_prefix="tidegate-removals")
-"""Has no thread before the first task: the process that workers are forked from must have none."""
+"""Starts no thread before the first task: the process that workers are forked from must not have threads."""
 
 _OF_SPARK: Final = ("blockmgr-", "executor-", "spark-")
 _PLACES: Final = ("blockmgr-*", "spark-*/executor-*", "spark-*/executor-*/blockmgr-*")
@@ -46,7 +46,7 @@ _ON_DISK: Final = "rocksdb"
 
 
 def own_directory(options: JobOptions, partition: int) -> OwnedDirectory:
-    """Where a task works: where the settings say, or beside what Spark itself keeps on disk.
+    """The working directory of tasks: from the settings, or next to Spark's own local files.
 
     Raises:
         ConfigError: it cannot be made.
@@ -57,7 +57,7 @@ def own_directory(options: JobOptions, partition: int) -> OwnedDirectory:
 
 
 def spill_directory(options: JobOptions, partition: int) -> Path:
-    """Where a task keeps files without names, on the disk that its own directory is on."""
+    """The directory for temporary files without names, on the disk of the task's directory."""
     roots = _roots(options)
     directory = Path(roots[partition % len(roots)])
     directory.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def spill_directory(options: JobOptions, partition: int) -> Path:
 
 
 def remove_later(directory: OwnedDirectory) -> None:
-    """Remove a directory while the next task runs: it waits for the disk, once for each file."""
-    _removals.submit(lambda: directory.remove())  # which also keeps it until then
+    """Remove a directory while the next task runs, because deleting files is slow."""
+    _removals.submit(lambda: directory.remove())  # the closure also keeps it alive until then
 
 
 def removed() -> None:
@@ -77,7 +77,7 @@ def removed() -> None:
 def state_of(
     order: Order, subtask: Subtask, start: Start, directory: Path, files: SnapshotFiles
 ) -> tuple[Backend, BackendContext]:
-    """What the state of a subtask is kept in: as the program says, or on disk if it would be read anew as a whole."""
+    """The backend of a subtask's state: that of the program, or one on disk if the whole state would be read in each epoch."""
     backend: Backend = order.backend
     options = order.options
     handles = [handle for restored in start.values() for handle in restored.keyed]
@@ -96,15 +96,15 @@ def _on_disk() -> Backend:
 
 
 def _is_large(handles: Iterable[KeyedHandle]) -> bool:
-    """Whether it should be on disk; what is there already stays, as it would be written anew each time it changes sides."""
+    """Whether state should be on disk; state that is on disk stays there, since a change would rewrite it."""
     on_disk = any(handle.base is not None and handle.base.backend == _ON_DISK for handle in handles)
     return on_disk or sum(chunk_size(chunk) for handle in handles for chunk in handle.chunks) > LARGE_BYTES
 
 
 def _versions_of(order: Order, subtask: Subtask) -> Path | None:
-    """Where versions of the state of a subtask are; None where Spark gives no directory, or it is not private.
+    """The directory of local versions of a subtask's state; None if Spark provides no directory, or it is not private.
 
-    Every pipeline has its own, since one of its tasks may remove what another one has left.
+    Every pipeline has its own, since a task may remove leftovers of other tasks in it.
     """
     given = _resources()
     if not given:
@@ -115,7 +115,7 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
 
 @cache
 def _sweep_once(roots: tuple[str, ...]) -> None:
-    """Remove what dead processes have left: in these directories, and in those that Spark gave other programs."""
+    """Remove leftovers of dead processes: in these directories, and in those of other Spark programs."""
     sweep(roots)
     for given in map(Path, _resources()):
         top = next(each for each in given.parents if not each.name.startswith(_OF_SPARK))
@@ -123,7 +123,7 @@ def _sweep_once(roots: tuple[str, ...]) -> None:
 
 
 def _in_common(own: Path) -> Path:
-    """What the executors of a program on this machine have in common, above what is this one's own, or that."""
+    """The directory that executors of a program on this machine share, or else this executor's own."""
     standalone, yarn = os.environ.get("SPARK_EXECUTOR_DIRS", ""), os.environ.get("LOCAL_DIRS", "")
     given = [*standalone.split(os.pathsep), *(yarn.split(",") if "CONTAINER_ID" in os.environ else ())]
     return own.parent if str(own.parent) in given else own
@@ -134,5 +134,5 @@ def _roots(options: JobOptions) -> tuple[str, ...]:
 
 
 def _resources() -> tuple[str, ...]:
-    # So Spark tells its Python workers.
+    # Spark passes its local directories to Python workers in this variable.
     return tuple(filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")))

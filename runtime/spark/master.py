@@ -1,4 +1,4 @@
-"""What Spark may run on: the URLs of masters.
+"""URLs of Spark masters.
 
 Example:
     >>> [is_master(target) for target in ("local[*]", "local[2,4]", "spark://one:7077,two:7077", "yarn", "local[two]")]
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MASTERS: Final = "local, local[2], local[*], local[2,4], spark://host:7077, yarn, or k8s://https://host:6443"
-"""For messages."""
+"""The known forms, for messages."""
 
 _LOCAL: Final = r"local(?:\[(?P<threads>\d+|\*)(?:,(?P<attempts>\d+))?\])?"
 _REMOTE: Final = r"spark://[^:,/]+:\d+(?:,[^:,/]+:\d+)*|yarn|k8s://\S+"
@@ -42,18 +42,18 @@ def is_local(target: str) -> bool:
 
 
 def on_loopback(target: str) -> bool:
-    """Whether everybody who speaks to the driver is on this machine."""
+    """Whether all processes that connect to the driver are on this machine."""
     return is_local(target) or re.match(r"spark://(localhost|127\.)", target) is not None
 
 
 def local_with_retries(target: str) -> str:
-    """A local master that repeats tasks that died, as every cluster does."""
+    """The same target; a local master gets retries of dead tasks, as every cluster has."""
     local = re.fullmatch(_LOCAL, target)
     return f"local[{local['threads'] or 1},4]" if local and not local["attempts"] else target
 
 
 def standalone(target: str) -> list[tuple[str, int]]:
-    """Where standalone masters listen, of which one is enough; none for other targets.
+    """The addresses of standalone masters, of which one has to answer; empty for other targets.
 
     Example:
         >>> standalone("spark://one:7077,two:7078"), standalone("yarn")
@@ -64,9 +64,9 @@ def standalone(target: str) -> list[tuple[str, int]]:
 
 
 def tasks_at_once(target: str, said: Callable[[str], str | None]) -> int:
-    """How many tasks an executor works on at the same time, by the URL of the master and what Spark's settings say.
+    """The number of tasks that an executor runs at the same time, by the URL of the master and Spark's settings.
 
-    An executor of a standalone cluster whose cores nobody limits takes those of its machine, which is held to be like this one.
+    On a standalone cluster without a limit of cores an executor uses all cores of its machine, assumed to be like this one.
 
     Example:
         >>> settings = {"spark.executor.cores": "8", "spark.task.cpus": "2"}

@@ -1,4 +1,4 @@
-"""What the driver and the tasks of an epoch hand to each other."""
+"""Messages between the driver and the tasks of an epoch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Order", "Outcome", "Parcel", "ReadOrder", "TaskResult", "digest"]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An epoch, as every task of it sees it.
+    """The order of an epoch, sent to all its tasks.
 
-    `attempt` is new for each attempt of a run, so with Spark's own task id it names an execution for ever.
+    `attempt` is new for each attempt of a run, so with Spark's task id it is unique for each execution.
     """
 
     shape: Shape
@@ -33,10 +33,10 @@ class Order:
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
     since: int | None
-    """A number of Spark's that no execution of an earlier epoch exceeds; None if there is none to go by."""
+    """A Spark task number that no execution of an earlier epoch exceeds; None if unknown."""
     now_ms: int
     since_ms: int
-    """When the attempt began: nobody has been idle for longer."""
+    """The start of the attempt: no split has been idle for longer."""
     pipeline: PipelineId
     lineage: LineageId
     branch: Branch
@@ -48,14 +48,14 @@ class Order:
     options: JobOptions
     path: tuple[str, ...]
     batch: bool = False
-    """Whether this one epoch is a batch job: all input is read in it, and a level begins when the one before is through."""
+    """Whether this epoch is a batch job: it reads all input, and a level starts when the level before is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """What one source subtask reads in an epoch: at most `limit` records of these splits, and what the options allow.
+    """The input of one source subtask in an epoch: at most `limit` records of these splits, within the limits of the options.
 
-    Without a limit it reads them to their ends, whatever the options say.
+    Without a limit it reads them to their ends and ignores the options.
     """
 
     subtask: Subtask
@@ -64,61 +64,62 @@ class ReadOrder:
     """Whether these are the last splits it will ever get."""
     limit: int | None
     until_ms: int | None = None
-    """How far in event time it may read, for the sake of slower sources; None if it keeps together with none."""
+    """The maximum watermark it may read to, by watermark alignment; None if it is not aligned."""
     thorough: bool = False
     """Whether to wait longer than usual for a first record."""
     ending: bool = False
-    """Whether event time comes to its end, whatever the splits still hold."""
+    """Whether the last watermark is sent, even if the splits hold more records."""
     starts: Mapping[Subtask, bytes] = field(default_factory=dict)
-    """What it starts from, and later subtasks that hear of it by way of this one."""
+    """Its restored state, and that of later subtasks, which it passes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one execution of a subtask did; `task` is Spark's id of the execution."""
+    """The result of one execution of a subtask; `task` is Spark's id of the execution."""
 
     subtask: Subtask
     task: int
     reports: tuple[OperatorReport, ...] = ()
     records: int = 0
-    """How many it has read or received."""
+    """The number of records read or received."""
     wake_ms: int | None = None
-    """In how many milliseconds there is something to do even if nothing arrives."""
+    """Milliseconds until its next timer or announced record, even if no input arrives."""
     watermark: int | None = None
-    """How far event time is behind its last step."""
+    """The watermark after its last step."""
     time: int | None = None
-    """How far event time is in an aligned source; None if it holds nobody back for now, or ever."""
+    """The watermark of an aligned source; None if it does not hold others back."""
     measured: Measured = field(default_factory=Measured)
-    """What its functions have measured in the epoch."""
+    """Accumulators and metrics of its functions in the epoch."""
     limited: bool = False
-    """Whether it might have read more, had it been allowed to."""
+    """Whether it stopped at a limit."""
     decide_by_ms: float = inf
-    """The wall-clock time after which what its sinks have prepared could expire before its commit; an epoch of a stream is
-    too short for that."""
+    """The wall-clock time after which work of its sinks could expire before its commit; only in batch jobs, since an epoch of
+    a stream is short."""
     error: TidegateError | None = None
     declined: bool = False
-    """Whether all that failed is its part of the checkpoint."""
+    """Whether only its part of the checkpoint failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task did, and what it did that with: `digest` of the execution of each task one level before, by partition."""
+    """The outcome of a task with the executions it consumed: `digest` of the execution of each task one level before, by
+    partition."""
 
     result: TaskResult
     consumed: bytes = b""
 
 
 def digest(executions: Iterable[int]) -> bytes:
-    """The same for the same executions in the same order, and as short for thousands of them as for two."""
+    """A hash of the executions in this order, of constant length."""
     return xxhash.xxh3_128_digest(array("q", executions))
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What one task sends to one task of the next level, or a piece of it; sent even if there are no records.
+    """The data, or a piece of it, that one task sends to one task of the next level; sent even without records.
 
-    Besides what is for that task, it carries what goes further, which the task passes on. Only the last piece says what
-    became of the sender, and one of a task's last pieces brings along what is known of the tasks so far.
+    It also carries data for later levels, which the task passes on. Only the last piece has the outcome of the sender, and
+    one of a task's last pieces has the outcomes of all earlier tasks.
     """
 
     sender: int
@@ -126,7 +127,7 @@ class Parcel:
     task: int
     """Spark's id of the execution that sent it."""
     number: int
-    """Among the pieces for one receiver."""
+    """The number of the piece among those for one receiver."""
     frames: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
     last: bool = False
     failed: bool = False

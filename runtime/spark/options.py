@@ -14,7 +14,7 @@ SparkTrigger = Literal["as-fast-as-possible", "interval", "available-now", "once
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """How much an epoch reads, and when one begins."""
+    """Options of epochs: how much one reads, and when it begins."""
 
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"

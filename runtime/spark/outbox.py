@@ -1,4 +1,4 @@
-"""What a task sends: records of its own, and what it passes on to later levels."""
+"""Outbox of a task: its own output, and data that it passes on to later levels."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ Share = Mapping[Subtask, Iterable[bytes]]
 """Frames that go to one partition, by the subtask they are for."""
 
 _MOST: Final = 256
-"""Records of a batch job in one frame: each of them is in memory three times when it is read."""
+"""Records per frame of a batch job: a frame is in memory three times while it is read."""
 
 
 class Outbox:
     """Encoded elements by the subtask they are for.
 
     Args:
-        directory: Where they wait on disk, which those of a batch job do: a receiver that begins when all are there needs
-            no control elements among them. Without it they wait in memory.
+        directory: Where they are spilled to disk, for batch jobs: a receiver that starts when all are there needs no control
+            elements among them. None keeps them in memory.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.bytes = 0
-        """Of what is of its own."""
+        """Bytes of its own output."""
         self._file = None if directory is None else SpillFile(directory)
         self._frames: defaultdict[Subtask, list[bytes] | SpilledFrames] = defaultdict(
             list if self._file is None else partial(SpilledFrames, self._file)
         )
 
     def pass_on(self, subtask: Subtask, frames: Iterable[bytes]) -> None:
-        """Take what a task before has for a later level, a channel's frames in their order."""
+        """Add frames of an earlier task for a later level, in the order of each channel."""
         self._frames[subtask].extend(frames)
 
     def gates(self, vertex: JobVertex, index: int) -> dict[str, RecordWriter]:
-        """The sending ends of a subtask's exchanges; nothing holds it up."""
+        """The outputs of a subtask's exchanges, without backpressure."""
         return {edge.name: RecordWriter(edge, index, self._channels(edge, index)) for edge in vertex.outputs}
 
     def dealt(self, level: Sequence[Subtask], partition: int) -> list[Share]:
-        """All of it, by partition of the next level; what is for later ones goes by way of one of those."""
+        """All data by partition of the next level; data for later levels is passed on by one of these partitions."""
         places = {subtask: place for place, subtask in enumerate(level)}
         shares: list[dict[Subtask, Iterable[bytes]]] = [{} for _ in level]
         for subtask, frames in self._frames.items():
@@ -62,7 +62,7 @@ class Outbox:
         return list(shares)
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Delete the file."""
         if self._file is not None:
             self._file.close()
 
@@ -87,7 +87,7 @@ class Outbox:
 
 
 class _Channel:
-    """The sending end of a channel: what is sent is kept until the task ends."""
+    """The output of a channel: elements are kept until the task ends."""
 
     def __init__(self, encode: Callable[[Element], bytes], keep: Callable[[bytes], None]) -> None:
         self.credit = Credit(maxsize)
@@ -95,7 +95,7 @@ class _Channel:
         self._keep = keep
 
     def send(self, element: Element) -> None:
-        """Keep an element. Where the epoch ends every receiver knows by itself."""
+        """Keep an element. A barrier is not sent: receivers know the end of the epoch."""
         if not isinstance(element, Barrier):
             self._keep(self._encode(element))
 
@@ -104,14 +104,14 @@ class _BatchChannel(_Channel):
     """The same in a batch job."""
 
     def send(self, element: Element) -> None:
-        """Keep records, few in a frame. Time stands for every receiver, and all know by themselves when all is there."""
+        """Keep records, few per frame. Watermarks and barriers are not sent: receivers start when all records have arrived."""
         if isinstance(element, Batch):
             for start in range(0, len(element), _MOST):
                 self._keep(self._encode(element.part(slice(start, start + _MOST))))
 
 
 def pieces(share: Share, most: int) -> Iterator[tuple[Mapping[Subtask, list[bytes]], bool]]:
-    """A share in pieces of about `most` bytes, at least one, and of each whether it is the last.
+    """A share in pieces of about `most` bytes, at least one piece; for each piece whether it is the last.
 
     Example:
         >>> one, two = Subtask("totals", 0), Subtask("totals", 1)

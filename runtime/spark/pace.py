@@ -1,4 +1,4 @@
-"""When the next epoch of a job begins, and whether there shall be one: the trigger. Pure.
+"""Trigger of epochs: when the next one begins, and whether there is one. Pure.
 
 Example:
     >>> pace = Pace("interval", interval_ms=1_000)
@@ -18,11 +18,11 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """Hears of every epoch that is decided."""
+    """Gets the figures of every decided epoch."""
 
     def __init__(self, trigger: SparkTrigger, interval_ms: int) -> None:
         self.next_ms = 0
-        """Before this moment, on the clock that `decided` is told, there is nothing to do."""
+        """The earliest start of the next epoch, on the clock of `decided`."""
         self._trigger = trigger
         self._interval_ms = interval_ms
         self._caught_up: set[Subtask] = set()
@@ -35,7 +35,7 @@ class Pace:
 
     @property
     def thorough(self) -> bool:
-        """Whether a reader shall take longer to find out that there is nothing, since nobody asks again."""
+        """Whether a reader waits longer before it reports no records, since this is the last epoch."""
         return self._trigger in ("once", "available-now")
 
     def decided(
@@ -46,10 +46,10 @@ class Pace:
         limited: Container[Subtask],
         wakes: Iterable[int],
     ) -> None:
-        """An epoch from `began_ms` on counts, in which each source subtask read so many records.
+        """An epoch that began at `began_ms` is decided; `read` has the records of each source subtask.
 
-        Times are monotonic. Those in `limited` were not allowed more. `wakes` say in how many milliseconds there is something
-        to do even if nothing arrives.
+        Times are monotonic. Subtasks in `limited` stopped at a limit. `wakes` are milliseconds until something is due even if
+        no input arrives.
         """
         if self._trigger == "interval":
             self.next_ms = began_ms + self._interval_ms

@@ -1,7 +1,7 @@
 """Performer of the coordinator's actions in the Spark driver: a checkpoint is an epoch, and the driver commits.
 
-An epoch is triggered only when everything decided before it is settled, so whatever its tasks find prepared outside
-belongs to nobody.
+An epoch is triggered only when everything decided before it is settled, so prepared work that its tasks find in external
+systems is undecided and can be removed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tidegate.runtime.task.flow import Flow
 __all__ = ["OBSERVE_S", "EpochPerformer"]
 
 OBSERVE_S = 0.2
-"""How long the driver waits at most before it looks at requests again."""
+"""The maximum wait of the driver between two looks at requests."""
 _TOLERATED = 2
-"""Epochs in a row that may come to nothing, unless the program says otherwise."""
+"""The default of consecutive epochs that may be declined."""
 
 
 class EpochPerformer(ActionPerformer):
-    """Performs actions one after the other, in the driver's thread.
+    """Performs actions sequentially, in the driver's thread.
 
     Args:
-        wait: Lets some seconds pass while requests are heard.
+        wait: Waits some seconds and handles requests meanwhile.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EpochPerformer(ActionPerformer):
         coordinator = startup.coordinator(start.graph, start, interval_ms=0, tolerated=_TOLERATED)
         super().__init__(startup, start, coordinator, clock, status, restart)
         self.stop: StopRequested | None = None
-        """The request that the next epoch be the last."""
+        """The request to make the next epoch the last one."""
         self._epochs = epochs
         self._readers = readers
         self._pace = pace
@@ -68,16 +68,16 @@ class EpochPerformer(ActionPerformer):
         self._committers = startup.committers(start.graph)
         self._leftovers = Leftovers(startup, self._committers, start.manifest, epochs, holds, clock)
         self._worked: Counter[Subtask] = Counter()
-        """Records that each subtask has read or received."""
+        """The number of records that each subtask has read or received."""
         self._measured: dict[Subtask, Measured] = {}
 
     @property
     def now_ms(self) -> int:
-        """What waiting is measured by: no wall clock that may be set."""
+        """The monotonic clock for waits."""
         return int(self._clock.monotonic() * 1000)
 
     def remove_last_copies(self) -> None:
-        """The job has ended; what a copy that has lost begins later would stay until the next start."""
+        """The job has ended: remove leftovers of speculative copies, which would stay until the next start."""
         self._leftovers.remove_last_copies()
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class EpochPerformer(ActionPerformer):
         checkpoint = action.checkpoint
         while (wait_s := self._leftovers.wait_s(checkpoint)) > 0:
             self._wait(min(OBSERVE_S, wait_s))
-        # Until all of its executions are known to have ended, whatever becomes of this attempt.
+        # Held until all of its executions are known to have ended, even if this attempt fails.
         self._leftovers.hold(checkpoint)
         numbered = self._writer.number(action)
         if not isinstance(numbered, cp.Trigger):
@@ -119,7 +119,7 @@ class EpochPerformer(ActionPerformer):
             results = self._epochs.run(action, reads)
         except Disagreement as disagreement:
             return [cp.MetadataFailed(checkpoint, UnavailableError(str(disagreement)))]
-        # An epoch whose part of the checkpoint could not be made durable runs again, as it may be now.
+        # An epoch whose checkpoint could not be made durable runs again, since the storage may answer now.
         declines = [cp.Decline(each.subtask, checkpoint, each.error) for each in results if each.error]
         now_ms = SYSTEM_CLOCK.now_ms()
         return declines or [
@@ -127,7 +127,7 @@ class EpochPerformer(ActionPerformer):
         ]
 
     def _announce(self, action: cp.Announce) -> None:
-        """Never asked for: no records are on their way between epochs."""
+        """Never requested: there are no in-flight records between epochs."""
 
     def _reported(self, reports: Iterable[OperatorReport]) -> None:
         self._readers.reported(reports)
@@ -156,7 +156,7 @@ class EpochPerformer(ActionPerformer):
         )
 
     def _commit(self, action: cp.Commit) -> Iterable[cp.Event]:
-        """Commit; before work is committed again time passes, in which no epoch begins."""
+        """Commit; retries of commits wait, and no epoch begins meanwhile."""
         until = self._clock.monotonic() + self._retries.delay_s(action.committables)
         while (left_s := until - self._clock.monotonic()) > 0:
             self._wait(min(OBSERVE_S, left_s))

@@ -1,6 +1,6 @@
-"""Looks at the executors of a cluster before a program runs there, so that what they lack is said in one sentence.
+"""Probes the executors of a cluster before a program runs there, so that missing requirements are reported clearly.
 
-What looks travels by value and imports what it looks for itself: where tidegate is missing, nothing else could say so.
+The probe function is pickled by value and imports tidegate itself, so that it can report a missing installation.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _Found: TypeAlias = dict[str, Any]
 
 _GROUP = "tidegate-probe"
 _STOPPED = "Cannot call methods on a stopped SparkContext"
-"""What is left to be said when Spark has given up by itself."""
+"""Spark's error after it has given up by itself."""
 
 
 def examine(context: SparkContext, storage: CheckpointStorage) -> bool:
-    """Look at as many executors as there are; whether all of them could load beforehand what every epoch needs.
+    """Probe all current executors; returns whether all of them can preload the modules of epochs.
 
     Raises:
         ConfigError: one of them cannot run programs, or does not see the checkpoint storage.
-        UnavailableError: Spark could not look.
+        UnavailableError: Spark could not run the probe.
     """
     token = f"probe-{new_id(8)}"
     storage.blobs.put(f"{token}/driver", token.encode())
@@ -43,7 +43,7 @@ def examine(context: SparkContext, storage: CheckpointStorage) -> bool:
         for found in everything:
             _judge(found, storage.url)
             if not storage.blobs.list(f"{token}/{found['task']}"):
-                raise _unseen(found, storage.url, "what it writes there is not seen by the driver")
+                raise _unseen(found, storage.url, "the driver cannot see the files it writes there")
     finally:
         storage.blobs.delete(storage.blobs.list(token))
     return all(found["preloads"] for found in everything)
@@ -65,7 +65,7 @@ def _look_everywhere(context: SparkContext, storage: bytes, token: str) -> list[
 
 
 def _look(task: int, storage: bytes, token: str) -> _Found:
-    """What one executor is like; runs there, where this module may be missing."""
+    """The properties of one executor; runs there, where this module may be missing."""
     import contextlib
     import platform
     import subprocess
@@ -75,7 +75,7 @@ def _look(task: int, storage: bytes, token: str) -> _Found:
     import pyspark
 
     found = {"task": task, "host": platform.node(), "python": sys.executable, "lacks": None, "storage": None}
-    # PySpark's own word: workers get it from Spark's directory there, whatever is installed beside.
+    # The version that PySpark reports: workers import it from Spark's directory, not from installed packages.
     versions: dict[str, str | None] = {"tidegate": None, "pyspark": pyspark.__version__}
     with contextlib.suppress(metadata.PackageNotFoundError):
         versions["tidegate"] = metadata.version("tidegate")
@@ -91,7 +91,7 @@ def _look(task: int, storage: bytes, token: str) -> _Found:
         blobs.put(f"{token}/{task}", b"seen")
     except Exception as error:
         found["storage"] = f"{type(error).__name__}: {error}"
-    # The process that workers are forked from starts without what is shipped with a job.
+    # The daemon that workers are forked from starts without the files shipped with a job.
     sought = "from importlib.util import find_spec; find_spec('tidegate.runtime.spark.daemon').loader"
     tried = [sys.executable, "-P", "-c", sought]
     found["preloads"] = subprocess.run(tried, capture_output=True, cwd="/", check=False).returncode == 0
@@ -118,21 +118,21 @@ def _judge(found: _Found, url: str) -> None:
 def _unseen(found: _Found, url: str, why: str) -> ConfigError:
     return ConfigError(
         f"the executor on {found['host']} cannot use the checkpoint storage {url}: {why}; expected a storage that all machines "
-        "share, such as s3://; let state.checkpoints.dir name one"
+        "share, such as s3://; set state.checkpoints.dir to one"
     )
 
 
 def _blind(context: SparkContext, cause: Cause) -> TidegateError:
-    """Why nobody could look."""
+    """The error for a failed probe."""
     other = re.search(r"PYTHON_VERSION_MISMATCH.* different version: (\d+\.\d+)", cause.python)
     if _STOPPED in cause.text:
         return UnavailableError(
-            f"spark at {context.master} took no program for a minute; a master of another version of Spark than PySpark "
-            f"{pyspark.__version__} here does so; install the same on both"
+            f"spark at {context.master} accepted no program for a minute, as a master of another Spark version than PySpark "
+            f"{pyspark.__version__} does; install the same version on both"
         )
     if other is None:
-        return UnavailableError(f"spark could not look at its executors: {cause}")
+        return UnavailableError(f"spark could not probe its executors: {cause}")
     return ConfigError(
         f"executors on {machines_that_failed(context, _GROUP)} run Python {other[1]}; expected "
-        f"{'.'.join(platform.python_version_tuple()[:2])}, as the driver has; let PYSPARK_PYTHON name one that is the same everywhere"
+        f"{'.'.join(platform.python_version_tuple()[:2])}, as the driver has; set PYSPARK_PYTHON to one that is the same on all machines"
     )

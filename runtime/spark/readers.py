@@ -1,4 +1,4 @@
-"""What the source subtasks read next: between epochs the driver holds their splits."""
+"""Readers of source subtasks in the driver: it holds their splits between epochs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Reader:
 
 
 class Readers:
-    """Stands in for the readers, which live only as long as a task."""
+    """Represents the readers to the enumerators, since readers live only as long as a task."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Readers:
 
     @property
     def drained(self) -> bool:
-        """Whether everything is read and nothing more is promised."""
+        """Whether all splits are read and the enumerators have no more."""
         return all(reader.complete and not reader.splits for reader in self._readers.values())
 
     def orders(self, limit: int | None, *, thorough: bool = False, ending: bool = False) -> list[ReadOrder]:
-        """What to read now, and how; a reader that has nothing left asks its enumerator first. Without a limit it is all.
+        """The input for the next epoch; a reader without splits requests some from its enumerator first. Without a limit all input.
 
         Raises:
-            ConfigError: all shall be read, and an enumerator does not give all of its splits.
-            TidegateError: there is no going on with what a look for more splits found.
+            ConfigError: all input is to be read, and an enumerator does not assign all of its splits.
+            TidegateError: discovery of splits found an error that stops the job.
         """
         self._enumerators.look(int(self._clock.monotonic() * 1000))
         if limit is None:
@@ -80,15 +80,15 @@ class Readers:
         ]
 
     def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
-        """What the enumerators still hold."""
+        """The snapshots of the enumerators."""
         return self._enumerators.snapshot(checkpoint)
 
     def reported(self, reports: Iterable[OperatorReport]) -> None:
-        """Prove that each split is in one place, before the epoch is decided."""
+        """Check that each split is in exactly one place, before the epoch is decided."""
         self._enumerators.reported(reports)
 
     def advance(self, results: Iterable[TaskResult]) -> None:
-        """Take the positions that a decided epoch has read to."""
+        """Store the positions that a decided epoch has read to."""
         self._enumerators.decided()
         for result in results:
             reader = self._readers.get(result.subtask)
@@ -103,7 +103,7 @@ class Readers:
         self._enumerators.close()
 
     def _deal_all(self) -> None:
-        """Ask the enumerators, for each reader in turn, until they have nothing left."""
+        """Request splits from the enumerators, for each reader in turn, until they have none left."""
         while left := {s: reader for s, reader in self._readers.items() if not reader.complete}:
             dealt = sum(len(reader.splits) for reader in left.values())
             for subtask, reader in left.items():
@@ -112,8 +112,8 @@ class Readers:
                 len(r.splits) for r in left.values()
             ):
                 raise ConfigError(
-                    f"source {next(iter(left.values())).uid!r}: its enumerator neither gives splits nor says that there are "
-                    "no more, and a batch job on Spark deals all of them before it reads; set execution.runtime-mode to "
+                    f"source {next(iter(left.values())).uid!r}: its enumerator neither assigns splits nor signals that there are "
+                    "no more, and a batch job on Spark assigns all splits before it reads; set execution.runtime-mode to "
                     "STREAMING, or execution.target to embedded"
                 )
 

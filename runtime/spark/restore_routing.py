@@ -1,7 +1,6 @@
-"""What each subtask starts from, on its way to its task: dealt to the source tasks, which pass on what is for others.
+"""Restore routing: restored state is sent to the source tasks, which pass it on to later tasks.
 
-An order goes to every task, so what is in it for one of them would go to all: what the tasks of a wide program
-together start from, as often as there are tasks.
+An epoch's order is sent to every task, so state in the order would be sent to all tasks, not only to its own.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["start_of", "with_starts"]
 
 
 def with_starts(shape: Shape, restored: Restored, reads: Sequence[ReadOrder]) -> list[ReadOrder]:
-    """What to read, with what the reader starts from and what later subtasks of its place do."""
+    """The input of each reader, with its restored state and that of later subtasks of the same index."""
     return [
         replace(
             read,
@@ -36,5 +35,5 @@ def with_starts(shape: Shape, restored: Restored, reads: Sequence[ReadOrder]) ->
 
 
 def start_of(data: bytes | None) -> Mapping[OperatorUid, RestoredOperator]:
-    """What a subtask starts from; nothing if it is new."""
+    """The restored state of a subtask; empty if it is new."""
     return pickle.loads(data) if data is not None else {}  # noqa: S301  # our own bytes

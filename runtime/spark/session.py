@@ -1,4 +1,4 @@
-"""The connection to Spark: the one that is active, or one of our own for as long as an attempt lasts."""
+"""Spark session: the active context, or a new one for the time of an attempt."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 
 OLDEST_JAVA = 17
 _REMEDY = (
-    f"install Java {OLDEST_JAVA} or newer (apt-get install openjdk-17-jre-headless) or let JAVA_HOME name one"
+    f"install Java {OLDEST_JAVA} or newer (apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
 )
 
 _REACH_S = 5.0
 _OURS = "spark.tidegate.started"
-"""Tells a context that tidegate started from one of the user's."""
+"""Marks a context as started by tidegate."""
 _DAEMON = {"spark.python.daemon.module": "tidegate.runtime.spark.daemon"}
 _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -53,11 +53,11 @@ _SETTINGS = {
 
 
 def check_spark(environ: Mapping[str, str]) -> None:
-    """Make sure that Spark can be started, before anything is touched.
+    """Check that Spark can be started, before anything is changed.
 
     Raises:
         MissingExtraError: PySpark is not installed.
-        ConfigError: this process speaks to Spark from outside, or there is no Java that it runs on.
+        ConfigError: this process uses Spark Connect, or there is no usable Java.
     """
     try:
         from pyspark.sql.utils import is_remote
@@ -65,7 +65,7 @@ def check_spark(environ: Mapping[str, str]) -> None:
         if is_remote():
             raise ConfigError(
                 "this process is connected by Spark Connect, as on serverless clusters, and cannot start jobs from functions; "
-                "expected a classic session: leave SPARK_REMOTE out and start the program with spark-submit, or with "
+                "expected a classic session: unset SPARK_REMOTE and start the program with spark-submit, or with "
                 "tidegate run --on and the URL of a master; or set execution.target to embedded, which needs no Spark"
             )
         from pyspark import SparkContext
@@ -73,12 +73,12 @@ def check_spark(environ: Mapping[str, str]) -> None:
         raise MissingExtraError(
             "spark support is not installed; run: pip install 'tidegate[spark]'"
         ) from error
-    if SparkContext._active_spark_context is None:  # the only way to ask without starting one
+    if SparkContext._active_spark_context is None:  # the only test that does not start one
         check_java(environ)
 
 
 def check_java(environ: Mapping[str, str]) -> None:
-    """Look at the Java that Spark would take.
+    """Check the Java that Spark would use.
 
     Raises:
         ConfigError: it is missing or too old.
@@ -97,7 +97,7 @@ def check_java(environ: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def spark_context(master: str, name: str, *, preload: bool = True) -> Iterator[SparkContext]:
-    """The active context, or a new one that is stopped in the end; `preload` if all executors can import tidegate.
+    """The active context, or a new one that is stopped at the end; `preload` if all executors can import tidegate.
 
     Raises:
         UnavailableError: Spark did not start.
@@ -119,15 +119,15 @@ def spark_context(master: str, name: str, *, preload: bool = True) -> Iterator[S
         yield context
     finally:
         if not _forget_dead_java():
-            with contextlib.suppress(Exception):  # Java may die at this moment; the next start finds out
+            with contextlib.suppress(Exception):  # Java may die at this moment; the next start detects it
                 context.stop()
 
 
 def reach(master: str) -> None:
-    """Make sure that somebody answers where a standalone master should be: Spark itself would try for a minute.
+    """Check that a standalone master answers: Spark itself would try for a minute.
 
     Raises:
-        UnavailableError: nobody does.
+        UnavailableError: no master answers.
     """
     refused = []
     for host, port in standalone(master):
@@ -143,13 +143,13 @@ def reach(master: str) -> None:
 
 
 def restartable(context: SparkContext) -> bool:
-    """Whether a context is ours to stop, so that another one can be started with other settings."""
+    """Whether tidegate started a context, so that it may stop it and start another one with other settings."""
     conf = context.getConf()
     return bool(conf.get(_OURS) == "true" and conf.get("spark.submit.deployMode", "client") == "client")
 
 
 def explained(context: SparkContext) -> str:
-    """Where the job can be seen in Spark, and which settings are those of tidegate, in one line."""
+    """The address of Spark's UI and the settings made by tidegate, in one line."""
     conf = context.getConf()
     ours = [f"{key}={value}" for key, value in (_SETTINGS | _DAEMON).items() if conf.get(key) == value]
     page = f", its pages at {context.uiWebUrl}" if context.uiWebUrl else ""
@@ -157,7 +157,7 @@ def explained(context: SparkContext) -> str:
 
 
 def settings_for(master: str, *, preload: bool) -> dict[str, str]:
-    """What is set unless the user has: fewer and quicker processes, and addresses of this machine where that is enough."""
+    """Settings that the user has not set: fewer and quicker processes, and loopback addresses where they are enough."""
     settings = _SETTINGS | (_DAEMON if preload else {})
     if is_local(master):
         settings["spark.ui.enabled"] = "false"
@@ -169,12 +169,12 @@ def settings_for(master: str, *, preload: bool) -> dict[str, str]:
 def _start(master: str, name: str, *, preload: bool) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
-    # Before Java runs, nobody knows what spark-submit, its environment variable or its files have set.
+    # Settings of spark-submit, of its environment variable and of its files are unknown before Java runs.
     SparkContext._ensure_initialized()
     conf = SparkConf().setMaster(local_with_retries(master)).setAppName(name)
     for key, value in settings_for(master, preload=preload).items():
         conf.setIfMissing(key, value)
-    # Spark's launcher always sets the first, so whether the user has cannot be told.
+    # Spark's launcher always sets the first, so a setting by the user cannot be distinguished.
     conf.set("spark.ui.showConsoleProgress", "false").set(_OURS, "true")
     context = SparkContext(conf=conf)
     context.setLogLevel("ERROR")
@@ -182,7 +182,7 @@ def _start(master: str, name: str, *, preload: bool) -> SparkContext:
 
 
 def _forget_dead_java() -> bool:
-    """PySpark holds on to a Java process that has died and would never start another one."""
+    """Reset PySpark after its Java process has died: it would never start another one."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
@@ -191,7 +191,7 @@ def _forget_dead_java() -> bool:
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(
             OSError, AttributeError
-        ):  # nobody reads what is left in it; there may be none
+        ):  # its remaining output is not needed; there may be none
             pipe.close()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     return True
@@ -211,7 +211,7 @@ def _our_python() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _our_signals() -> Iterator[None]:
-    """PySpark takes Ctrl-C for itself when a context starts; here it asks for a last checkpoint."""
+    """Restore our handler of Ctrl-C, which requests a last checkpoint: PySpark replaces it when a context starts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""How a program becomes one Spark job per epoch: sources first, then a level for each exchange in a row."""
+"""The shape of a program as a Spark job: sources in the first level, then a level for each exchange in a row."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["Shape", "shape_of"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The subtasks of each level; the place in its tuple is a subtask's partition.
+    """The subtasks of each level; the index in its tuple is a subtask's partition.
 
-    A level holds what the longest way from a source to it says, so records go to later levels only.
+    The level of a subtask is its longest path from a source, so records go only to later levels.
     """
 
     levels: tuple[tuple[Subtask, ...], ...]
 
     @property
     def sources(self) -> tuple[Subtask, ...]:
-        """Who reads."""
+        """The subtasks of sources."""
         return self.levels[0]
 
 
 def shape_of(graph: JobGraph) -> Shape:
-    """Deal the subtasks to the levels of a job.
+    """Assign the subtasks to the levels of a job.
 
     Raises:
-        ConfigError: a step does not fit into epochs.
+        ConfigError: a step cannot run in epochs.
     """
-    _refuse_misfits(graph)
+    _refuse_unsupported(graph)
     depths: dict[str, int] = {}
     levels: defaultdict[int, list[Subtask]] = defaultdict(list)
     for vertex in graph.vertices.values():
@@ -43,15 +43,15 @@ def shape_of(graph: JobGraph) -> Shape:
     return Shape(tuple(tuple(levels[depth]) for depth in sorted(levels)))
 
 
-def _refuse_misfits(graph: JobGraph) -> None:
+def _refuse_unsupported(graph: JobGraph) -> None:
     for node in graph.nodes.values():
         if node.kind.role is Role.SOURCE and node.payload.continuous:
             raise ConfigError(
-                f"source {node.name!r} (uid {node.uid!r}) must stay open between checkpoints, and an epoch on Spark opens "
-                "its readers anew; set execution.target to embedded"
+                f"source {node.name!r} (uid {node.uid!r}) must stay open between checkpoints, and readers on Spark live "
+                "for one epoch; set execution.target to embedded"
             )
         if node.kind.role is Role.ITERATION:
             raise ConfigError(
-                f"records go round in iteration {node.uid!r}, and an epoch on Spark goes one way; "
+                f"iteration {node.uid!r} is not available on Spark, where records cannot go back to an earlier step; "
                 "set execution.target to embedded"
             )

@@ -1,4 +1,4 @@
-"""Frames of a batch job on the local disk: what a task has received, and what it sends, may be more than fits into memory.
+"""Frames of a batch job on the local disk: the input and output of a task may be larger than memory.
 
 Example:
     >>> import tempfile
@@ -44,7 +44,7 @@ class SpilledFrames:
         """Keep a frame.
 
         Raises:
-            UnavailableError: the disk did not take it.
+            UnavailableError: the disk could not write it.
         """
         start = self._file.size
         self._file.append(frame)
@@ -58,13 +58,13 @@ class SpilledFrames:
             self.append(frame)
 
     def __iter__(self) -> Iterator[bytes]:
-        """All of them, one in memory at a time; raises `UnavailableError` if the disk does not give them."""
+        """All of them, one in memory at a time; raises `UnavailableError` if the disk cannot read them."""
         for run in self._runs:
             yield from self._file.blocks(*run)
 
 
 class ReceivedFrames:
-    """What the tasks before have sent to a task, by channel."""
+    """The input of a task from earlier tasks, by channel."""
 
     def __init__(self, directory: Path) -> None:
         self._file = SpillFile(directory)
@@ -76,13 +76,13 @@ class ReceivedFrames:
         """Keep frames of any channels.
 
         Raises:
-            UnavailableError: the disk did not take them.
+            UnavailableError: the disk could not write them.
         """
         for frame in frames:
             self._channels[_FRAMES.decode(frame).channel].append(frame)
 
     def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
-        """What came from a subtask; raises `UnavailableError` if the disk does not give it."""
+        """The elements from a subtask; raises `UnavailableError` if the disk cannot read it."""
         wire = EdgeCodec(edge)
         for frame in self._channels.get(ChannelId(edge.name, source, target), ()):
             element = wire.element(_FRAMES.decode(frame))
@@ -91,5 +91,5 @@ class ReceivedFrames:
             yield element
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Delete the file."""
         self._file.close()

@@ -1,8 +1,8 @@
-"""What runs on the executors: the levels of an epoch.
+"""Spark tasks: the functions that run on executors for the levels of an epoch.
 
-Every task opens its part of the program anew, restored to the last decided checkpoint, works off its share of the
-epoch, takes its part of the checkpoint and closes everything before it ends. An error of the program is a result
-like any other, so Spark repeats only executions that died.
+Every task opens its part of the program, restored to the last decided checkpoint, processes its share of the epoch,
+takes its part of the checkpoint and closes everything before it ends. An error of the program is a result like any
+other, so Spark repeats only executions that died.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ from tidegate.runtime.working_directory import OwnedDirectory
 __all__ = ["conclude", "in_order", "relay"]
 
 _PIECE_BYTES: Final = 1024 * 1024
-"""What one parcel holds at most, unless a single frame is larger: a batch job's tasks have one in memory at a time."""
+"""The maximum size of a parcel, unless a single frame is larger: a task of a batch job has one in memory at a time."""
 
 
 def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
     """Run a subtask of a level that is not the last; parcels for each partition of the next one.
 
-    `given` is what to read for a source, and parcels behind an exchange.
+    `given` is the input of a source, or parcels after an exchange.
     """
     done = _run(order, level, partition, given)
     following = order.shape.levels[level + 1]
@@ -88,7 +88,7 @@ def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Ite
 
 
 def conclude(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[Outcome]:
-    """Run a subtask of the last level; what has become of it and of all tasks before it that it knows of."""
+    """Run a subtask of the last level; the outcome of it and of all earlier tasks that it knows of."""
     done = _run(order, level, partition, given)
     done.outbox.close()
     yield from done.outcomes
@@ -100,8 +100,8 @@ def _packed(share: Share) -> tuple[tuple[Subtask, tuple[bytes, ...]], ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """One task: what it did, what it knows of others, whether any before it failed, and what it sends: records, and
-    what later tasks start from."""
+    """One task: its outcome, the outcomes it has received, whether an earlier task failed, and its output: records, and the
+    restored state of later tasks."""
 
     result: TaskResult
     outcomes: tuple[Outcome, ...]
@@ -131,7 +131,7 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
         _sort_out(parcel.starts, subtask, starts, onward)
         if parcel.last:
             ends.append(replace(parcel, frames=(), starts=()))
-    # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
+    # In the order of the senders, not in the order of the shuffle: a repeated task must do the same.
     ends.sort(key=lambda parcel: parcel.sender)
     failed = any(parcel.failed for parcel in ends)
     if failed:
@@ -150,7 +150,7 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
 
 
 def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
-    """The pieces of each sender in their order, whatever order the shuffle delivers in.
+    """The pieces of each sender in their order, independent of the order of the shuffle.
 
     Raises:
         UnavailableError: some are missing, or are of another execution than the rest.
@@ -191,7 +191,7 @@ def _sort_out(
 
 
 class _Task:
-    """One execution of a subtask: its part of the program and where it stands."""
+    """One execution of a subtask: its part of the program and its progress."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class _Task:
         )
 
     def close(self) -> None:
-        """End what runs beside the subtask."""
+        """Stop the background threads of the subtask."""
         self.env.requests.close()
         self.background.shutdown()
 
@@ -295,13 +295,13 @@ def _work(order: Order, frames: list[bytes] | ReceivedFrames, task: _Task, outbo
 
 
 def _decide_by_ms(order: Order, said: Iterable[FromSubtask]) -> float:
-    """In a batch job what an early task prepares waits for all that come later."""
+    """In a batch job work prepared by an early task waits for all later tasks."""
     spare_ms = [message.spare_ms for message in said if isinstance(message, Ack)] if order.batch else []
     return min((SYSTEM_CLOCK.now_ms() + spare for spare in spare_ms), default=inf)
 
 
 def _timer_ms(order: Order, runner: StreamTask) -> int | None:
-    """In how many milliseconds its next timer is due, by the time of epochs."""
+    """Milliseconds until its next timer is due, by the clock of epochs."""
     timer = runner.chain.time.next_timer()
     return None if timer is None else timer - order.now_ms
 
@@ -315,7 +315,7 @@ def _execute(
     senders: Sequence[int],
     work: Callable[[_Task], TaskResult],
 ) -> TaskResult:
-    """Run a subtask in a directory of its own; what it raises becomes its result."""
+    """Run a subtask in its own directory; its exception becomes its result."""
     owned: OwnedDirectory | None = None
     try:
         owned = own_directory(order.options, partition)
@@ -339,7 +339,7 @@ def _execute(
 
 
 def _settle_in(order: Order, partition: int, subtask: Subtask) -> None:
-    """Make this process one of the program's: worker processes serve many jobs, one task at a time."""
+    """Prepare this process for the program: worker processes run tasks of many jobs, one at a time."""
     freezing.again()
     seed(order, subtask)
     sys.path.extend(entry for entry in order.path if entry not in sys.path)
@@ -348,9 +348,9 @@ def _settle_in(order: Order, partition: int, subtask: Subtask) -> None:
 
 
 def seed(order: Order, subtask: Subtask) -> None:
-    """Let chance be the same for each execution of a subtask in an epoch.
+    """Seed random generators in the same way for each execution of a subtask in an epoch.
 
-    What it begins with is made of what the metadata of the checkpoint says, and of nothing else.
+    The seed is derived only from the metadata of the checkpoint.
     """
     of_epoch = f"{order.lineage}/{order.branch}/{order.checkpoint}/{subtask}"
     random.seed(of_epoch)

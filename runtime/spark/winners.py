@@ -1,8 +1,8 @@
-"""Which executions of an epoch's tasks count: pure.
+"""Selection of the task executions that count in an epoch. Pure.
 
 Spark may run a task again, alone, after others have consumed what its first execution sent. If the two executions
-differ, records are lost or doubled. So every task says whose records it has, and an epoch counts only if at each level
-all of them say the same.
+differ, records are lost or doubled. So every task reports the executions that it consumed, and an epoch counts only if at
+each level all tasks consumed the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidegate.runtime.spark.shape import Shape
 __all__ = ["Disagreement", "undisputed", "winners"]
 
 
-class Disagreement(Exception):  # noqa: N818  # not an error of anybody: the epoch runs again
-    """The tasks of an epoch have consumed different executions; nothing of it may count."""
+class Disagreement(Exception):  # noqa: N818  # not a fault: the epoch runs again
+    """The tasks of an epoch have consumed different executions, so its results are dropped."""
 
 
 def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
-    """Whether Spark has begun nothing but these executions since it began another one, so that nobody lost against them.
+    """Whether Spark has started only these executions since `since`, so that there are no executions that lost.
 
-    Spark numbers executions one after the other.
+    Spark numbers executions consecutively.
 
     Example:
         >>> from tidegate.ids import Subtask
@@ -36,7 +36,7 @@ def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
 
 
 def winners(shape: Shape, outcomes: Sequence[Outcome]) -> list[TaskResult]:
-    """One result per subtask: the execution whose records everybody has.
+    """One result per subtask: the execution that all receivers consumed.
 
     Raises:
         Disagreement: there is no such execution for some subtask.

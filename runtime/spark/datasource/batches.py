@@ -1,8 +1,8 @@
-"""What is decided of the batches of one query: one small record each, and who may write under which name.
+"""Decisions about the batches of one query: one small record per batch, and claims of the names of attempts.
 
 A batch is *decided* by creating its record, which names the prepared work that shall become visible. Nothing was
-visible before, and everything the record names will be, whoever has to do it. An attempt at a part of a batch first
-*claims* the lowest free index of that part; names that systems outside know the attempt by are made of the index.
+visible before, and everything that the record names will become visible, committed by any process. An attempt at a part of a batch first
+*claims* the lowest free index of that part; names in external systems, such as transactional ids, contain the index.
 
 Example:
     >>> from tidegate.backends.storage import MemoryStorage
@@ -29,11 +29,11 @@ __all__ = ["Batches", "Record"]
 State = Literal["decided", "settled", "withdrawn"]
 
 RETAINED: Final = 100
-"""How many records are kept: as many batches as Spark by default remembers itself."""
+"""The number of records that are kept: as many batches as Spark keeps by default."""
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="v", tag=1):
-    """What a batch's output is: `settled` if all of it is visible, `withdrawn` if none of it ever will be."""
+    """The state of a batch's output: `settled` if all of it is visible, `withdrawn` if none of it will ever be."""
 
     query: str
     batch: int
@@ -42,24 +42,24 @@ class Record(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 
 
 class Batches:
-    """The records of a query on a storage that others can read; safe to use from any process.
+    """The records of a query on a shared storage; safe to use from any process.
 
     Raises:
-        ConfigError: the storage cannot decide.
+        ConfigError: the storage cannot create files exclusively.
     """
 
     def __init__(self, storage: CheckpointStorage, query: str) -> None:
         if storage.decisions is None:
             raise ConfigError(
                 f"{storage.url} cannot keep the decisions of a query, as it creates no file exclusively; expected a "
-                "directory or s3://; name one by the option decisions"
+                "directory or s3://; set the option decisions to one"
             )
         self._decisions = storage.decisions
         self._blobs = storage.blobs
         self._query = query
 
     def decided(self, batch: int) -> Record | None:
-        """The record of a batch that shall become or is visible.
+        """The record of a decided batch; None if it is not decided, or withdrawn.
 
         Raises:
             StateFormatError: a newer version wrote it.
@@ -70,24 +70,24 @@ class Batches:
         return None if record is None or record.state == "withdrawn" else record
 
     def claim(self, batch: int, *, part: int, most: int) -> int:
-        """The lowest index that no attempt at this part of the batch has; it is the caller's from now on.
+        """Claim the lowest free index for an attempt at this part of the batch.
 
         Raises:
-            UnavailableError: there is none left, or the storage did not answer.
+            UnavailableError: all indexes are claimed, or the storage did not answer.
         """
         for index in range(most):
             if self._decisions.create(f"{self._folder(batch)}claim-{part}-{index}", b""):
                 return index
         raise UnavailableError(
-            f"batch {batch} of query {self._query}: {most} attempts at part {part} came to nothing, so all of its "
-            "names are taken; find out what kills them, then raise the option attempts"
+            f"batch {batch} of query {self._query}: {most} attempts at part {part} failed, so all of its "
+            "names are taken; find out why they end, then increase the option attempts"
         )
 
     def decide(self, batch: int, work: tuple[Committable, ...]) -> Record:
-        """Make `work` the batch's output, unless it has one already; returns what it is. Durable on return.
+        """Decide that `work` is the batch's output, unless the batch is decided already; returns the decision. Durable on return.
 
         Raises:
-            UnavailableError: the storage did not answer; asking again tells what it is.
+            UnavailableError: the storage did not answer; a retry returns the decision.
         """
         mine = Record(self._query, batch, work, "decided")
         before = self._read(batch)
@@ -98,13 +98,13 @@ class Batches:
             before = self._read(batch)
         if before is None:
             raise UnavailableError(
-                f"batch {batch} of query {self._query}: its record was there and is gone; leave the directory of the "
-                "decisions to the query"
+                f"batch {batch} of query {self._query}: its record was deleted while the query ran; expected no other "
+                "program to change the directory of the decisions"
             )
         return _decoded(before)
 
     def conclude(self, record: Record, state: State) -> None:
-        """Note what became of a decided batch; somebody may have been first to say the same.
+        """Store the final state of a decided batch; another process may have stored the same.
 
         Raises:
             UnavailableError: the storage did not answer.
@@ -115,7 +115,7 @@ class Batches:
             self._decisions.swap(self._name(record.batch), found.tag, msgspec.msgpack.encode(after))
 
     def forget(self, batch: int) -> None:
-        """Remove what nobody will ask for any more now that `batch` is settled."""
+        """Remove records and claims that are not needed any more once `batch` is settled."""
         if batch >= RETAINED:
             self._blobs.delete(self._blobs.list(self._folder(batch - RETAINED)))
 

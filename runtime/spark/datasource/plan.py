@@ -1,8 +1,7 @@
-"""What a batch of a stream reads: whole splits, or pieces that are cut off them, up to a limit.
+"""Batch planning of a stream: whole splits, or pieces cut from them, up to a limit.
 
-Pure. An *offset* of the stream is where reading stands: the splits that are left, each at its position, what the
-enumerator remembers, and the pieces that lead here. So a batch that is run again reads the very same pieces, whatever
-has been found since.
+Pure. An *offset* of the stream holds the remaining splits, each at its position, the snapshot of the enumerator, and the
+pieces since the offset before. So a repeated batch reads exactly the same pieces, even if new splits were found.
 
 Example:
     >>> from tidegate.connectors.generator import GeneratorSource
@@ -27,40 +26,40 @@ __all__ = ["Offset", "cut", "decode_splits", "encode_splits", "shares"]
 
 
 class Offset(msgspec.Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True):
-    """Where reading stands; `pieces` lead here from the offset before."""
+    """A position of the stream; `pieces` were read since the offset before."""
 
     rest: tuple[dict[str, Any], ...] = ()
     pieces: tuple[dict[str, Any], ...] = ()
     enumerator: bytes | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """The form that Spark stores."""
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return found
 
     @staticmethod
     def of(found: dict[str, Any]) -> Offset:
-        """Read what `as_json` gave.
+        """Read the result of `as_json`.
 
         Raises:
-            StateFormatError: another version gave it, or another source.
+            StateFormatError: another version or another source wrote it.
         """
         try:
             return msgspec.convert(found, Offset)
         except msgspec.ValidationError as error:
             raise StateFormatError(
-                f"the offset of a stream cannot be read ({error}); expected version 1; run the version that began the "
+                f"the offset of a stream cannot be read ({error}); expected version 1; run the version that started the "
                 "query, or start with a new checkpointLocation"
             ) from error
 
 
 def encode_splits(splits: Sequence[Split]) -> tuple[dict[str, Any], ...]:
-    """Splits as JSON has them."""
+    """Splits as JSON."""
     return tuple(msgspec.to_builtins(split) for split in splits)
 
 
 def decode_splits(found: Sequence[dict[str, Any]], split_type: type[Split]) -> list[Any]:
-    """What `encode_splits` was given.
+    """The splits that `encode_splits` encoded.
 
     Raises:
         StateFormatError: they are of another source.
@@ -69,7 +68,7 @@ def decode_splits(found: Sequence[dict[str, Any]], split_type: type[Split]) -> l
         return [msgspec.convert(each, split_type) for each in found]
     except msgspec.ValidationError as error:
         raise StateFormatError(
-            f"an offset holds splits that are no {split_type.__name__} ({error}); the query was begun with another "
+            f"an offset holds splits that are not {split_type.__name__} ({error}); the query was started with another "
             "connector; start with a new checkpointLocation"
         ) from error
 
@@ -77,10 +76,10 @@ def decode_splits(found: Sequence[dict[str, Any]], split_type: type[Split]) -> l
 def shares(
     source: Source[Any], there: Sequence[int | None], *, rows: int | None, splits: int | None
 ) -> list[int | None]:
-    """How many records to read of each split now; None for all of one.
+    """The number of records to read of each split now; None for the whole split.
 
-    Splits that can be cut share `rows` evenly, and what one does not need goes to the others. At most `splits` of those
-    that cannot are read whole. `there` says how many records a split has now; None where that is known to nobody.
+    Splits that can be cut share `rows` evenly; a share that one does not need goes to the others. At most `splits` of those
+    that cannot be cut are read whole. `there` has the current number of records of a split; None if unknown.
     """
     if not isinstance(source, SupportsRanges):
         whole = len(there) if splits is None else splits
@@ -91,7 +90,7 @@ def shares(
 def cut(
     source: Source[Any], left: Sequence[Split], wanted: Sequence[int | None]
 ) -> tuple[list[Split], list[Split]]:
-    """The pieces with so many records, and what is left behind them."""
+    """The pieces with these numbers of records, and the rest of the splits."""
     pieces, rest = list[Split](), list[Split]()
     for split, share in zip(left, wanted, strict=True):
         if share == 0:

@@ -1,4 +1,4 @@
-"""The data sources of Spark: `tidegate` for streams and tables of all connectors."""
+"""Spark data source `tidegate`: streams and tables of all connectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["TableReader", "TidegateDataSource"]
 
 
 class TidegateDataSource(DataSource):
-    """`format("tidegate")`: the option `connector` says what is read or written."""
+    """`format("tidegate")`: the option `connector` names the connector."""
 
     @classmethod
     def name(cls) -> str:
@@ -32,10 +32,10 @@ class TidegateDataSource(DataSource):
         return "tidegate"
 
     def schema(self) -> str:
-        """The connector's columns, unless the user says others.
+        """The connector's columns, unless the user sets a schema.
 
         Raises:
-            ConfigError: it has none of its own.
+            ConfigError: the connector has no columns of its own.
         """
         settings, _ = split(self.options)
         columns = row_source(settings).columns
@@ -53,7 +53,7 @@ class TidegateDataSource(DataSource):
         """Reads a stream.
 
         Raises:
-            ConfigError: PySpark is too old to let a source say how much it reads.
+            ConfigError: PySpark is too old: a source cannot limit how much it reads.
         """
         try:
             from tidegate.runtime.spark.datasource.stream import StreamReader
@@ -72,17 +72,15 @@ class TidegateDataSource(DataSource):
         """Writes a table.
 
         Raises:
-            ConfigError: it shall replace what is there.
+            ConfigError: the mode is overwrite.
         """
         if overwrite:
-            raise ConfigError(
-                "this sink only adds to what is there; got mode overwrite; expected .mode('append')"
-            )
+            raise ConfigError("this sink only appends; got mode overwrite; expected .mode('append')")
         return TableWriter(self.options, schema.names)
 
 
 class TableReader(DataSourceReader):
-    """A bounded source as a table: reads the splits that there are when the table is read, each in a task."""
+    """A bounded source as a table: reads the splits that exist when the table is read, each in a task."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         settings, rest = split(options)
@@ -90,7 +88,7 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[Any]:
-        """The splits that there are now."""
+        """The current splits."""
         return [InputPartition(each) for each in all_splits(self._source)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

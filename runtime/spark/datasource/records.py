@@ -1,6 +1,6 @@
-"""Records of any source as columns.
+"""Converts records of any source to columns.
 
-A dictionary gives columns by name, and so does an object by its attributes; a tuple or list gives them by position; any
+The columns of a dictionary are found by name, those of an object by attribute, those of a tuple or list by position; any
 other value is the only column. A number in a TIMESTAMP column counts milliseconds since 1970.
 """
 
@@ -32,24 +32,24 @@ _LEAVES: Final = (str, bytes, int, float, bool, type(None), datetime)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark expects of the batches that it is given."""
+    """The Arrow schema that Spark expects of batches."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:
         found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     except TypeError:
-        found = to_arrow_schema(schema)  # 4.1 has no choice of zones and takes this one
+        found = to_arrow_schema(schema)  # PySpark 4.1 has no parameter for time zones and uses this one
     return found
 
 
 def read_piece(
     source: Source[Any], piece: Split, schema: pa.Schema, clock: Clock = SYSTEM_CLOCK
 ) -> Iterator[pa.RecordBatch]:
-    """All records of a split that ends.
+    """All records of a bounded split.
 
     Raises:
-        RecordError: a record does not fit the schema.
-        UnavailableError: nothing comes any more.
+        RecordError: a record does not match the schema.
+        UnavailableError: no records arrived for too long.
     """
     context = ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, clock)
     reader = source.open_reader(context)
@@ -64,8 +64,8 @@ def read_piece(
             elif isinstance(found, NotYet):
                 if clock.monotonic() > deadline:
                     raise UnavailableError(
-                        f"split {piece.id}: nothing came for {PATIENCE_S:.0f} s, though there should be more; is the "
-                        "system running?"
+                        f"split {piece.id}: no records arrived for {PATIENCE_S:.0f} s, although the split has more; check the "
+                        "system"
                     )
                 clock.sleep(_PAUSE_S)
     finally:
@@ -76,7 +76,7 @@ def columns(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Records of one kind as a batch.
 
     Raises:
-        RecordError: one does not fit.
+        RecordError: a record does not match the schema.
     """
     if isinstance(values, ArrowRows) and values.form == "dict" and len({*values.names}) == len(values.names):
         found = values.record_batch.select([name for name in schema.names if name in values.names])
@@ -93,13 +93,13 @@ def columns(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
         except (pa.ArrowException, TypeError, LookupError, AttributeError, OverflowError) as error:
             raise RecordError(
                 f"column {field.name} of type {field.type} cannot be made of records such as {values[0]!r:.80} "
-                f"({error}); say what they hold by .schema(...)"
+                f"({error}); set their types by .schema(...)"
             ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _taker(sample: Any, name: str, index: int, width: int) -> Callable[[Any], Any]:
-    """How a column is taken from records like this one."""
+    """A function that reads a column from records like this one."""
     if isinstance(sample, dict):
         return lambda record: record.get(name)
     if isinstance(sample, tuple | list | Row):

@@ -1,6 +1,6 @@
-"""The options of the data source: ours, and those that are the connector's.
+"""Options of the data source: its own, and those of the connector.
 
-Spark makes all names lower case before anybody sees them.
+Spark passes all names in lower case.
 
 Example:
     >>> common, rest = split({"connector": "kafka", "maxrecordspertrigger": "10", "topic": "orders"})
@@ -34,10 +34,10 @@ _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "file": "file"}
 
 @dataclass(frozen=True)
 class Settings:
-    """What the data source itself is told.
+    """Options of the data source itself.
 
     Raises:
-        ConfigError: a number makes no sense.
+        ConfigError: a number is out of range.
     """
 
     connector: str = option("connector", "", "which connector reads or writes")
@@ -70,7 +70,7 @@ class Settings:
         return None if self.mode is None else parse_mode(self.mode, "option decisionsMode")
 
     def arm(self, role: str) -> None:
-        """Let this process die where a test wants it to."""
+        """Arm the crash points of a test in this process."""
         if self.faults:
             faults.arm(faults.parse(self.faults), role, Path(self.faults_dir))
 
@@ -95,7 +95,7 @@ def row_source(settings: Settings) -> RowSource:
     """The connector, to read.
 
     Raises:
-        ConfigError: it does not exist, or gives no rows.
+        ConfigError: it does not exist, or cannot be read as rows.
     """
     found = _connector(settings)
     if not isinstance(found, RowSource):
@@ -107,7 +107,7 @@ def row_sink(settings: Settings) -> RowSink:
     """The connector, to write.
 
     Raises:
-        ConfigError: it does not exist, or takes no rows.
+        ConfigError: it does not exist, or cannot be written as rows.
     """
     found = _connector(settings)
     if not isinstance(found, RowSink):
@@ -116,27 +116,27 @@ def row_sink(settings: Settings) -> RowSink:
 
 
 def storage_of(settings: Settings) -> CheckpointStorage:
-    """Where decisions are kept: where the option says, or beside Spark's own checkpoints.
+    """The storage of decisions: from the option, or next to Spark's own checkpoints.
 
     Example:
         >>> storage_of(Settings("kafka", checkpoint="s3a://state/orders")).url
         's3://state/orders/tidegate'
 
     Raises:
-        ConfigError: nobody says where, or it is on a system that cannot decide.
+        ConfigError: no option sets it, or it is on a system that cannot create files exclusively.
     """
     if settings.decisions is not None:
         return open_storage(settings.decisions, settings.new_mode)
     if settings.checkpoint is None:
         raise ConfigError(
-            "a sink keeps what it decides beside Spark's checkpoints and is not told where those are; set the option "
+            "a sink stores its decisions next to Spark's checkpoints, but their location is not set; set the option "
             "checkpointLocation of the query, or the option decisions to a directory or s3:// that all machines share"
         )
     scheme, path = _parts(settings.checkpoint)
     if scheme not in _SCHEMES:
         raise ConfigError(
             f"checkpointLocation {settings.checkpoint!r} is on a system that cannot keep decisions; expected a shared "
-            "directory, file: or s3a:; name such a place by the option decisions"
+            "directory, file: or s3a:; set the option decisions to one"
         )
     if scheme == "file":
         return open_storage(
@@ -157,7 +157,7 @@ def _connector(settings: Settings) -> Any:
         usable = ", ".join(name.removesuffix(".rows") for name in known if name.endswith(".rows"))
         if any(name.startswith(f"{settings.connector}.") for name in known):
             raise ConfigError(
-                f"connector {settings.connector!r} works in programs of tidegate alone: it offers no rows "
+                f"connector {settings.connector!r} works only in tidegate programs: it offers no rows "
                 f"({settings.connector}.rows); tables and streams of Spark have {usable}"
             )
         near = get_close_matches(settings.connector, usable.split(", "), n=1)

@@ -1,6 +1,6 @@
-"""Makes the output of a decided batch visible, and says what is to be done if that cannot be.
+"""Settles a decided batch: makes its output visible, and reports what to do if this is not possible.
 
-Guarantee: idempotent, and safe to do in several processes at once; nothing but the record says what is to be visible.
+Guarantee: idempotent, and safe in several processes at once; only the record decides what becomes visible.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def settle(
     whole: GlobalCommitter | None = None,
     accepted: int | None = None,
 ) -> None:
-    """Commit what `record` names, remove what lost against it, let the sink finish, and note that it is settled.
+    """Commit the work in `record`, remove work of other attempts, let the sink finish, and mark the batch as settled.
 
     Raises:
-        CommitFailedError: some or all of it ran out before it could be committed.
-        CommitUnknownError: nobody can tell.
+        CommitFailedError: some or all of it expired before it could be committed.
+        CommitUnknownError: the outcome cannot be found out.
         UnavailableError: the system does not answer.
     """
     if record.state == "settled":
@@ -45,9 +45,9 @@ def settle(
         point("commit.after")
         now = batches.decided(record.batch)
         if now is None or now.state == "settled":
-            # Another driver was quicker, so what is prepared by now may be of a batch that it has gone on to.
+            # Another driver was faster, so prepared work may belong to its next batch.
             return
-        # Only now: whoever removes before it has decided may remove what somebody else decides.
+        # Only now: a removal before the decision could remove work that another process decides.
         committer.abort_except(())
         if whole is not None and record.work:
             whole.commit(CheckpointId(record.batch), record.work)
@@ -58,8 +58,8 @@ def settle(
         return
     batches.conclude(record, "withdrawn")
     raise CommitFailedError(
-        f"batch {record.batch}: its output ran out before it could be committed; nothing of it is visible: "
-        f"{ledger.described(record.work)}; the decision is withdrawn: start the query again and the batch is written anew"
+        f"batch {record.batch}: its output expired before it could be committed; nothing of it is visible: "
+        f"{ledger.described(record.work)}; the decision is withdrawn: start the query again, which writes the batch again"
     )
 
 
@@ -80,7 +80,7 @@ def _commit(record: Record, committer: Committer, clock: Clock, accepted: int | 
         return committing.settle(machine, [ledger.Decided(number, record.work)], commit)
     except (CommitFailedError, CommitUnknownError) as error:
         error.add_note(
-            f"a query of Spark goes on without what is lost by .option('accept_loss', {record.batch})"
+            f"a query of Spark continues without the lost output by .option('accept_loss', {record.batch})"
         )
         raise
 
@@ -89,6 +89,6 @@ def _wait(record: Record, machine: ledger.Ledger, clock: Clock, deadline: float)
     if clock.monotonic() > deadline:
         raise UnavailableError(
             f"batch {record.batch} is decided, but cannot be committed now: "
-            f"{ledger.described(machine.refused, machine.refused)}; start the query again when the system answers, before its transactions run out"
+            f"{ledger.described(machine.refused, machine.refused)}; start the query again when the system answers, before its transactions expire"
         )
     clock.sleep(_PAUSE_S)

@@ -1,12 +1,13 @@
-"""Writes batches of Structured Streaming exactly once, through whatever connector commits in two phases.
+"""Sink for Structured Streaming: writes batches exactly once, through any connector with two-phase commit.
 
-Executors prepare, the driver decides and commits. `write` runs in a task: it looks whether the batch is decided, claims
-an index, and only then opens a writer, so that no attempt ever touches the names of another. `commit` runs in the driver:
+Executors prepare, the driver decides and commits. `write` runs in a task: it checks whether the batch is decided, claims
+an index, and only then opens a writer, so that no attempt uses the names of another. `commit` runs in the driver:
 it creates the batch's record, and only then ends transactions. A batch that Spark runs again after a crash finds the
-record, writes nothing, and its commit finishes what the record names, whatever the rows would be this time.
+record, writes nothing, and its commit completes the work in the record, even if the rows would differ now.
 
-Two batches that follow each other are in different *lanes*, whose names outside never meet: what the driver removes
-after it has decided is of this batch or an older one, and a task that was thought dead meets nobody of the next batch.
+Two batches that follow each other are in different *lanes*, whose external names never collide: what the driver
+removes after its decision belongs to this batch or an older one, and a task that was taken for dead cannot disturb the next
+batch.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ if TYPE_CHECKING:
 __all__ = ["Output", "StreamWriter", "TableWriter", "Written"]
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark's tasks know of the query they are of."""
+"""The query of a task."""
 
 _ONLY = 0
-"""The number of the batch of a write that has no others."""
+"""The batch number of a write that is not a stream."""
 
 _claimed: set[tuple[str, str, str]] = set()
-"""Lanes of queries of which this process knows that their names are the query's own."""
+"""Lanes whose names this process has checked to belong to the query."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task prepared for a query; no work if it had nothing to write or the batch was decided before."""
+    """The prepared work of one task; empty if it had nothing to write or the batch was decided before."""
 
     query: str
     work: Committable | None
 
 
 class Output:
-    """One query's output: what tasks and the driver do with it."""
+    """The output of one query, for tasks and the driver."""
 
     def __init__(
         self, options: Mapping[str, str], columns: Sequence[str], clock: Clock = SYSTEM_CLOCK
@@ -68,7 +69,7 @@ class Output:
 
     @property
     def settings(self) -> Settings:
-        """The options that are not the connector's."""
+        """The options of the data source itself."""
         return self._settings
 
     def write(self, query: str, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Written:
@@ -85,7 +86,7 @@ class Output:
             return Written(query, None)
         self._make_sure(query, batch)
         index = batches.claim(batch, part=part, most=self._settings.attempts)
-        # An attempt that slept meanwhile may have been given an index that was cleared away; it must not use it.
+        # An attempt that was paused may hold an index that was removed since; it must not use it.
         if batches.decided(batch) is not None:
             return Written(query, None)
         context = self._writer_context(query, batch, part, index)
@@ -99,7 +100,7 @@ class Output:
         return Written(query, work or None)
 
     def commit(self, query: str, batch: int, work: Sequence[Committable]) -> None:
-        """Decide a batch, unless it is, and make it visible; called by the driver."""
+        """Decide a batch, unless it is decided, and make it visible; called by the driver."""
         self._settings.arm("driver")
         batches, lane = Batches(self._storage, query), _lane(batch)
         sink = self._sink(lane)
@@ -128,7 +129,7 @@ class Output:
                 committer.abort_except(())
 
     def _make_sure(self, query: str, batch: int) -> None:
-        """See that the names of this query's work are its own, once per process."""
+        """Check that the names of this query's work are claimed by it, once per process."""
         lane = _lane(batch)
         mark = (self._storage.url, query, lane)
         if mark not in _claimed:
@@ -171,7 +172,7 @@ class Output:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """What Spark calls for each batch of a stream."""
+    """The writer that Spark calls for each batch of a stream."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         self._made_of = dict(options), tuple(columns)
@@ -197,10 +198,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """What Spark calls for a write that is no stream.
+    """The writer that Spark calls for a write that is not a stream.
 
     Raises:
-        ConfigError: it has no name.
+        ConfigError: it has no option id.
     """
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
@@ -208,7 +209,7 @@ class TableWriter(DataSourceArrowWriter):
         name = Output(*self._made_of).settings.id
         if name is None:
             raise ConfigError(
-                "a write that is no stream has no name by which it is recognised when it is run again; expected "
+                "a write that is not a stream needs an id by which a repeated run is recognised; got none; expected "
                 "one, such as .option('id', 'orders of 2026-11-01')"
             )
         self._name = name
@@ -231,6 +232,6 @@ def _lane(batch: int) -> str:
 
 
 def _together(messages: list[WriterCommitMessage | None]) -> tuple[str | None, list[Committable]]:
-    """The query and the work of those tasks that came to an end."""
+    """The query and the work of the tasks that ended."""
     told = [message for message in messages if isinstance(message, Written)]
     return told[0].query if told else None, [message.work for message in told if message.work is not None]

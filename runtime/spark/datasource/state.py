@@ -1,7 +1,7 @@
 """`format("tidegate-state")`: a state of a checkpoint or savepoint as a table of Spark, a task for each range of key groups.
 
-Columns are those of `StateReader.table`, or of `StateReader.timers`. Their types are found in the first key groups that
-hold a record; `.schema(...)` says others.
+Columns are those of `StateReader.table`, or of `StateReader.timers`. Their types are inferred from the first key groups
+that hold a record; `.schema(...)` sets others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["StateDataSource", "StateTable"]
 
 @dataclass(frozen=True)
 class StateTable:
-    """Which state of which operator of which snapshot."""
+    """The snapshot, operator and state to read."""
 
     path: str = option("path", "", "the checkpoint or savepoint")
     uid: str | None = option("uid", None, "the operator; not needed where one alone keeps state by key")
@@ -37,17 +37,17 @@ class StateTable:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> StateTable:
-        """What options say.
+        """Read the options.
 
         Raises:
-            ConfigError: one is unknown or wrong, or there is no path.
+            ConfigError: an option is unknown or wrong, or there is no path.
         """
         found = load(
             StateTable, Layer("the options of tidegate-state", {k.lower(): v for k, v in options.items()})
         )
         if not found.path:
             raise ConfigError(
-                "tidegate-state is told no checkpoint; expected .load('<root>/<run>/chk-<n>') or a savepoint"
+                "tidegate-state needs a checkpoint; got none; expected .load('<root>/<run>/chk-<n>') or a savepoint"
             )
         return found
 
@@ -67,7 +67,7 @@ class StateTable:
         """The records in some key groups.
 
         Raises:
-            ConfigError: there is no such operator or state, or it is not said which one.
+            ConfigError: the operator or state does not exist, or several exist and none is named.
         """
         operator = self.operator(reader)
         if self.timers is not None:
@@ -86,7 +86,7 @@ class StateDataSource(DataSource):
         return "tidegate-state"
 
     def schema(self) -> StructType:
-        """As the first records say."""
+        """The schema of the first records."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         wanted = StateTable.of(self.options)
@@ -103,14 +103,14 @@ class StateDataSource(DataSource):
 
 
 class StateTableReader(DataSourceReader):
-    """Reads what the subtasks of an operator held."""
+    """Reads the state of an operator's subtasks."""
 
     def __init__(self, wanted: StateTable, schema: StructType) -> None:
         self._wanted = wanted
         self._schema = schema
 
     def partitions(self) -> list[Any]:
-        """The ranges of key groups as the subtasks had them."""
+        """The ranges of key groups of the subtasks."""
         with self._wanted.opened() as reader:
             return [InputPartition(each) for each in reader.key_groups(self._wanted.operator(reader))]
 
@@ -127,7 +127,7 @@ class StateTableReader(DataSourceReader):
                 table = found.select(expected.names).cast(expected)
             except (pyarrow.ArrowException, KeyError, ValueError) as error:
                 raise RecordError(
-                    f"key groups {partition.value} hold records of other types ({error}); say those that fit all by "
+                    f"key groups {partition.value} hold records of other types ({error}); set types that match all by "
                     ".schema(...)"
                 ) from error
             yield from table.to_batches()

@@ -1,4 +1,4 @@
-"""A source as a stream of Spark: batches up to a limit, which are the same when they are run again."""
+"""A source as a Spark stream: batches up to a limit; a repeated batch reads the same records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the driver, reads their pieces in tasks.
 
     Raises:
-        ConfigError: the source cannot be read again exactly, or has no end and nothing limits it.
+        ConfigError: the source is not replayable, or is unbounded without a limit.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -54,11 +54,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._only_now = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Before anything was found."""
+        """The offset before any split was found."""
         return Offset().as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options allow a batch."""
+        """The limit of a batch from the options."""
         if self._settings.most is not None:
             return ReadMaxRows(self._settings.most)
         if self._settings.splits is not None:
@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read what is there now and then no more."""
+        """Read the records that exist now, then stop."""
         self._only_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -90,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._splits.advance(*cut(self._source, left, wanted))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
-        """The pieces that lead to `end`."""
+        """The pieces up to `end`."""
         if start == end:
             return []
         return [
@@ -102,11 +102,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from read_piece(self._source, partition.value, arrow_schema(self._schema))
 
     def stop(self) -> None:
-        """Let go of the system."""
+        """Close the connection."""
         self._leave()
 
     def _there(self, left: Sequence[Split]) -> Sequence[int | None]:
-        """How many records each split has, for this run if it is to read no more than was there at its start."""
+        """The number of records of each split; counted once per run if it reads only records that existed at its start."""
         if not isinstance(self._source, SupportsBacklog):
             return [None] * len(left)
         if self._now is not None:
@@ -123,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Splits:
-    """The splits that are left at an offset, and the enumerator that finds more; the only reader there is."""
+    """The remaining splits at an offset, and the enumerator that finds more; acts as its only reader."""
 
     parallelism = 1
     owner = ""
@@ -140,16 +140,16 @@ class _Splits:
         self._take()
 
     def assign(self, reader: int, splits: Sequence[Split]) -> None:
-        """More to read."""
+        """Add splits."""
         self.left += splits
 
     def no_more_splits(self, reader: int) -> None:
-        """A stream asks again all the same."""
+        """No effect: a stream requests splits again anyway."""
 
     def send_event(self, reader: int, event: bytes) -> None:
-        """No reader stays open to hear it."""
+        """Refused: no reader stays open to receive it."""
         raise ConfigError(
-            "a source sends events to its readers, which do not stay open in Spark; use another one"
+            "a source sends events to its readers, which do not stay open on Spark; use another source"
         )
 
     def look(self) -> None:
@@ -163,7 +163,7 @@ class _Splits:
             self._take()
 
     def advance(self, pieces: Sequence[Split], rest: list[Split]) -> dict[str, Any]:
-        """The offset behind these pieces; the same as before if that says nothing new."""
+        """The offset after these pieces; the same object as before if nothing changed."""
         snapshot = self._enumerator.snapshot(CheckpointId(0))
         after = Offset(encode_splits(rest), encode_splits(pieces), snapshot)
         before = Offset.of(self.at)
@@ -185,7 +185,7 @@ class _Splits:
 def _check(settings: Settings, source: Source[Any]) -> None:
     if source.continuous or not source.replayable:
         raise ConfigError(
-            f"connector {settings.connector!r} cannot be a stream of Spark, as what it read cannot be read again; "
+            f"connector {settings.connector!r} cannot be a stream of Spark, because it is not replayable; "
             "write it to Kafka or to files first"
         )
     endless = (
@@ -193,6 +193,6 @@ def _check(settings: Settings, source: Source[Any]) -> None:
     )
     if endless and settings.most is None:
         raise ConfigError(
-            f"connector {settings.connector!r} has no end; expected the option maxRecordsPerTrigger, which says how much "
+            f"connector {settings.connector!r} is unbounded; expected the option maxRecordsPerTrigger, which limits how much "
             "a batch reads"
         )

@@ -251,8 +251,8 @@ def test_output_that_ran_out_before_its_commit_is_named_and_written_anew(query: 
     run_out(query, indexes=2)
     with pytest.raises(
         CommitFailedError,
-        match=r"^batch 0: its output ran out before it could be committed; nothing of it is visible: sink '0' transaction .* "
-        r"\(\d+ records\).*; the decision is withdrawn: start the query again and the batch is written anew$",
+        match=r"^batch 0: its output expired before it could be committed; nothing of it is visible: sink '0' transaction .* "
+        r"\(\d+ records\).*; the decision is withdrawn: start the query again, which writes the batch again$",
     ):
         query.run(0)
     query.run(0)
@@ -276,7 +276,7 @@ def test_output_of_which_a_part_ran_out_stops_the_query_until_somebody_accepts_t
         ) as failed:
             query.run(0)
         assert (
-            "a query of Spark goes on without what is lost by .option('accept_loss', 0)"
+            "a query of Spark continues without the lost output by .option('accept_loss', 0)"
             in failed.value.__notes__
         )
     query.run(0, accept_loss="0")

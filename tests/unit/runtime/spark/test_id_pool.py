@@ -158,6 +158,6 @@ def test_who_finds_all_of_them_taken_says_so() -> None:
 
     with pytest.raises(
         UnavailableError,
-        match=r"totals/by user\[0\] was begun more than 7 times in one epoch, so all names that its",
+        match=r"totals/by user\[0\] was started more than 7 times in one epoch, so all ids that its",
     ):
         claims.of(HERE, first=False)

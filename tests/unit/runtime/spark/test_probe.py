@@ -72,9 +72,9 @@ class Given:
     [
         (
             "Cannot call methods on a stopped SparkContext.",
-            rf"spark at spark://master-1:7077 took no program for a minute; a master of another .* PySpark {pyspark.__version__}",
+            rf"spark at spark://master-1:7077 accepted no program for a minute, as a master of another .* PySpark {pyspark.__version__}",
         ),
-        ("Job aborted", "spark could not look at its executors: Job aborted"),
+        ("Job aborted", "spark could not probe its executors: Job aborted"),
     ],
     ids=["another Spark", "anything"],
 )

@@ -64,7 +64,7 @@ def test_a_session_of_spark_connect_is_refused_with_what_works_instead(
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
 
     with pytest.raises(
-        ConfigError, match=r"connected by Spark Connect.*leave SPARK_REMOTE out.*or set execution.target"
+        ConfigError, match=r"connected by Spark Connect.*unset SPARK_REMOTE.*or set execution.target"
     ):
         check_spark({})
 

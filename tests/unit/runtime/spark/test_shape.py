@@ -112,7 +112,5 @@ def test_an_iteration_is_refused_by_name() -> None:
         iteration = env.from_parallel_collection([1]).iterate(1)
     iteration.close_with(iteration.filter(bool)).print()
 
-    with pytest.raises(
-        ConfigError, match=r"records go round in iteration '.*', and an epoch on Spark goes one"
-    ):
+    with pytest.raises(ConfigError, match=r"iteration '.*' is not available on Spark, where records cannot"):
         env.execute("rounds")

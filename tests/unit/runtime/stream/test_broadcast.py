@@ -281,7 +281,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 }
 READS_ONLY = (
     "broadcast state 'RulesBroadcastState' is read-only on this side; got a change in process_element or "
-    "on_timer; expected one in process_broadcast_element, which makes it in every subtask alike; move it there, and "
+    "on_timer; expected one in process_broadcast_element, which runs in every subtask with the same records; move it there, and "
     "broadcast what it depends on"
 )
 

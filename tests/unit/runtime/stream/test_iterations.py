@@ -251,7 +251,7 @@ def test_spark_refuses_iterations() -> None:
     iteration.close_with(iteration.map(abs))
 
     with pytest.raises(
-        ConfigError, match="records go round in iteration 'IterationSource-1', and an epoch on Spark"
+        ConfigError, match="iteration 'IterationSource-1' is not available on Spark, where records"
     ):
         env.execute()
 

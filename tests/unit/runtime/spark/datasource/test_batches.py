@@ -70,7 +70,7 @@ def test_slots_run_out(storage: CheckpointStorage) -> None:
     assert [batches.claim(3, part=1, most=2) for _ in range(2)] == [0, 1]
     with pytest.raises(
         UnavailableError,
-        match=r"^batch 3 of query query: 2 attempts at part 1 came to nothing, so all of its names are taken; find out "
+        match=r"^batch 3 of query query: 2 attempts at part 1 failed, so all of its names are taken; find out "
         r"what kills them, then raise the option attempts$",
     ):
         batches.claim(3, part=1, most=2)
@@ -110,6 +110,7 @@ def test_a_record_that_vanishes_while_it_is_asked_for_is_said(monkeypatch: pytes
     contents = type(storage.decisions)
     monkeypatch.setattr(contents, "swap", lambda self, name, tag, data: False)
     with pytest.raises(
-        UnavailableError, match=r"^batch 7 of query query: its record was there and is gone; leave the"
+        UnavailableError,
+        match=r"^batch 7 of query query: its record was deleted while the query ran; expected",
     ):
         Batches(storage, "query").decide(7, ())

@@ -86,6 +86,7 @@ def test_an_offset_of_something_else_is_refused() -> None:
     ):
         Offset.of({"v": 2})
     with pytest.raises(
-        StateFormatError, match=r"^an offset holds splits that are no FileSplit \(.*\); the query was begun"
+        StateFormatError,
+        match=r"^an offset holds splits that are not FileSplit \(.*\); the query was started",
     ):
         decode_splits(encode_splits([RangeSplit(SplitId("0/1"), 3, 4)]), FileSplit)

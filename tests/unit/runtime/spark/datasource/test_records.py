@@ -127,6 +127,7 @@ def test_a_system_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(type(reader(None)), "poll", lambda self, limit: NotYet())  # type: ignore[arg-type] # not used
     schema = pa.schema([("n", pa.int64())])
     with pytest.raises(
-        UnavailableError, match=r"^split 0/1: nothing came for 120 s, though there should be more; is the"
+        UnavailableError,
+        match=r"^split 0/1: no records arrived for 120 s, although the split has more; check the",
     ):
         list(read_piece(source, RangeSplit(SplitId("0/1"), 0, 5), schema, ManualClock(1_000)))

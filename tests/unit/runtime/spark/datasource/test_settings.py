@@ -59,7 +59,7 @@ def test_a_connector_that_cannot_do_it_is_named() -> None:
 def test_a_connector_without_rows_says_where_it_works(name: str) -> None:
     with pytest.raises(
         ConfigError,
-        match=rf"^connector '{name}' works in programs of tidegate alone: .* of Spark have .*files, generator, kafka",
+        match=rf"^connector '{name}' works only in tidegate programs: .* of Spark have .*files, generator, kafka",
     ):
         row_source(Settings(name))
 

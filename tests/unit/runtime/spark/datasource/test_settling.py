@@ -120,7 +120,7 @@ def test_what_only_a_person_can_decide_stops_until_it_is_accepted(
         with pytest.raises(error, match=r"^checkpoint 4 is decided but") as failed:
             settle(batches, record, told, ManualClock())
         assert failed.value.__notes__ == [
-            "a query of Spark goes on without what is lost by .option('accept_loss', 4)"
+            "a query of Spark continues without the lost output by .option('accept_loss', 4)"
         ]
         assert batches.decided(4) == record
     settle(batches, record, Told(*([each] for each in answers)), ManualClock(), accepted=4)

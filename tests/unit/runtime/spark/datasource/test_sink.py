@@ -183,7 +183,7 @@ def test_messages_of_tasks_that_failed_are_passed_over(query: Query) -> None:
 
 def test_a_write_that_is_no_stream_is_known_by_its_name(query: Query) -> None:
     with pytest.raises(
-        ConfigError, match=r"^a write that is no stream has no name by which it is recognised when it"
+        ConfigError, match=r"^a write that is not a stream needs an id by which a repeated run is rec"
     ):
         TableWriter(query.options(), ID.names)
     output = Output(query.options(), ID.names)
@@ -200,7 +200,7 @@ def test_a_write_that_is_no_stream_is_known_by_its_name(query: Query) -> None:
 def test_nothing_is_replaced(query: Query) -> None:
     schema = StructType().add("id", LongType())
     with pytest.raises(
-        ConfigError, match=r"^this sink only adds to what is there; got mode overwrite; expected .mode\('ap"
+        ConfigError, match=r"^this sink only appends; got mode overwrite; expected .mode\('ap"
     ):
         TidegateDataSource(query.options(id="monday")).writer(schema, overwrite=True)
     assert isinstance(

@@ -70,7 +70,7 @@ def test_types_are_those_of_the_records_or_as_asked_for(checkpoint: str) -> None
     rows = [row for part in read(asked, path=checkpoint, state="sum") for row in part]
     assert {row["key"]: row["value"] for row in rows} == {key: str(value) for key, value in EXPECTED.items()}
     with pytest.raises(
-        RecordError, match=r"^key groups .* hold records of other types \(.*\); say those that fit all by"
+        RecordError, match=r"^key groups .* hold records of other types \(.*\); set types that match all by"
     ):
         read(StructType().add("key", LongType()), path=checkpoint, state="sum")
 
@@ -84,7 +84,7 @@ def test_timers_are_a_table_too(checkpoint: str) -> None:
     [
         (
             {},
-            r"^tidegate-state is told no checkpoint; expected .load\('<root>/<run>/chk-<n>'\) or a savepoint$",
+            r"^tidegate-state needs a checkpoint; got none; expected .load\('<root>/<run>/chk-<n>'\) or a savepoint$",
         ),
         (
             {"path": "x", "stat": "sum"},

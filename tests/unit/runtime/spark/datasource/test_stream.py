@@ -134,7 +134,7 @@ def test_the_limit_is_what_the_options_say() -> None:
 
 def test_a_source_without_an_end_needs_a_limit() -> None:
     with pytest.raises(
-        ConfigError, match=r"^connector 'generator' has no end; expected the option maxRecordsPerTrigger"
+        ConfigError, match=r"^connector 'generator' is unbounded; expected the option maxRecordsPerTrigger"
     ):
         numbers()
     reader = numbers(splits="1", maxRecordsPerTrigger="3")
@@ -145,7 +145,7 @@ def test_a_source_without_an_end_needs_a_limit() -> None:
 def test_what_cannot_be_read_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileRows, "source", lambda self, options, bounded: SocketTextSource("localhost", 1))
     with pytest.raises(
-        ConfigError, match=r"^connector 'files' cannot be a stream of Spark, as what it read cannot be"
+        ConfigError, match=r"^connector 'files' cannot be a stream of Spark, because it is not"
     ):
         StreamReader({"connector": "files", "path": "/in"}, ID)
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_again_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_a_source_that_tells_its_readers_something_is_refused() -> None:
     splits = _Splits(GeneratorSource(abs, 3), Offset().as_json(), ManualClock())
     with pytest.raises(
-        ConfigError, match=r"^a source sends events to its readers, which do not stay open in Spark; use"
+        ConfigError, match=r"^a source sends events to its readers, which do not stay open on Spark; use"
     ):
         splits.send_event(0, b"")
 
