@@ -1,7 +1,7 @@
-"""Values of a batch as an Arrow record batch, which become rows only where a step reads rows.
+"""Arrow record batch as the values of a batch; converted to rows only when a step reads rows.
 
 It is a sequence of rows: iterating over it, or reading one of them, converts all of them once. Slices, `select` and
-`concat` stay Arrow. pyarrow is imported by whoever makes the record batch.
+`concat` stay Arrow. pyarrow is imported by the code that creates the record batch.
 
 Example:
     >>> import pyarrow as pa
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["ArrowRows", "RowForm"]
 
 RowForm: TypeAlias = Literal["dict", "tuple", "row"]
-"""What the rows are: dictionaries, plain tuples, or `Row` with names."""
+"""The class of rows: dictionaries, plain tuples, or `Row` with names."""
 
 
 class ArrowRows(Sequence[Any]):
-    """Rows in columns.
+    """Rows stored as Arrow columns.
 
     Args:
         record_batch: The columns.
-        form: What a row becomes.
+        form: The class of rows.
     """
 
     __slots__ = ("_rows", "form", "record_batch")
@@ -47,20 +47,20 @@ class ArrowRows(Sequence[Any]):
 
     @property
     def converted(self) -> bool:
-        """Whether a step has read its rows."""
+        """Whether it was converted to rows."""
         return self._rows is not None
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """The names of the columns."""
         names: list[str] = self.record_batch.schema.names
         return names
 
     def has_type(self, declared: TypeInformation | None) -> bool:
-        """Whether its rows are known to be of a declared type; they are if there is none."""
+        """Whether its rows are certainly of a declared type; true if there is no declared type."""
         if declared is None:
             return True
-        from tidegate.arrow_schema import carries  # which programs without Arrow do not need
+        from tidegate.arrow_schema import carries  # not needed by programs without Arrow
 
         return carries(declared, self)
 
@@ -71,7 +71,7 @@ class ArrowRows(Sequence[Any]):
         return self._rows
 
     def column(self, field: str | int) -> list[Any]:
-        """The values of one field, named as it is in a row.
+        """The values of one field, by its name in a row.
 
         Raises:
             KeyError: rows of this form have no such field.
@@ -80,7 +80,7 @@ class ArrowRows(Sequence[Any]):
         return values
 
     def select(self, places: Sequence[int]) -> ArrowRows:
-        """The rows at these places, in that order."""
+        """The rows at these indexes, in this order."""
         import pyarrow as pa
 
         return ArrowRows(self.record_batch.take(pa.array(places, pa.int64())), self.form)
@@ -95,12 +95,12 @@ class ArrowRows(Sequence[Any]):
         return ArrowRows(picked.rename_columns(list(names)), form)
 
     def unshared(self) -> ArrowRows:
-        """The same columns for another holder, who makes rows of its own and may change them."""
+        """A copy that shares the columns and creates its own rows, which may be changed."""
         return ArrowRows(self.record_batch, self.form)
 
     @staticmethod
     def concat(parts: Sequence[Any]) -> ArrowRows:
-        """The rows of all parts in one.
+        """The concatenation of all parts.
 
         Raises:
             TypeError: they do not have the same columns.
@@ -109,16 +109,16 @@ class ArrowRows(Sequence[Any]):
 
         kinds = {type(part) for part in parts}
         if kinds != {ArrowRows} or any(part.layout != parts[0].layout for part in parts):
-            raise TypeError("record batches of different columns cannot be joined")
+            raise TypeError("record batches with different columns cannot be concatenated")
         return ArrowRows(pa.concat_batches([part.record_batch for part in parts]), parts[0].form)
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """What two have in common that can be joined."""
+        """The key of parts that can be concatenated."""
         return self.form, self.record_batch.schema
 
     def encoded(self) -> bytes:
-        """The columns in the format of Arrow's streams; `decode` reads them."""
+        """The columns in Arrow's IPC stream format; `decode` reads them."""
         import pyarrow as pa
 
         sink = pa.BufferOutputStream()
@@ -129,7 +129,7 @@ class ArrowRows(Sequence[Any]):
 
     @staticmethod
     def decode(data: bytes, form: RowForm) -> ArrowRows:
-        """The rows that were encoded."""
+        """The decoded rows."""
         import pyarrow as pa
 
         with pa.ipc.open_stream(data) as stream:
@@ -181,7 +181,7 @@ class ArrowRows(Sequence[Any]):
         rows = list(zip(*columns, strict=True))
         if self.form == "tuple":
             return rows
-        from tidegate.row import Row  # which needs batches
+        from tidegate.row import Row  # an import cycle otherwise
 
         names = tuple(self.names)
         return [Row.of(list(values), names) for values in rows]

@@ -1,7 +1,7 @@
-"""Mapping between Arrow types and logical types, where both hold the same values; anything else is refused.
+"""Mapping between Arrow types and logical types that hold the same values; other types are refused.
 
-Where an Arrow type says less than the logical type, such as the length of a VARCHAR, the metadata of the field keeps
-the SQL form, so that `row_type(schema(...))` is the type that one began with.
+If an Arrow type is less specific than the logical type, such as without the length of a VARCHAR, the metadata of the field
+has the SQL form, so that `row_type(schema(...))` returns the original type.
 
 Example:
     >>> from tidegate.logical_types import DataTypes
@@ -29,12 +29,12 @@ __all__ = ["arrow_type", "carries", "logical_type_of", "row_type", "schema"]
 
 _SQL: Final = b"tidegate.type"
 _UNITS: Final = {"s": 0, "ms": 3, "us": 6}
-"""The units of Arrow that Python's times hold exactly, with their fractional digits of a second."""
+"""Arrow's time units that Python's times represent exactly, with their fractional digits of a second."""
 _FORMS: Final = {Kind.ROW: "row", Kind.TUPLE: "tuple"}
 
 
 def schema(row: LogicalType) -> pa.Schema:
-    """The columns of a ROW.
+    """The Arrow schema of a ROW.
 
     Raises:
         ConfigError: the type is not a ROW, or no Arrow type holds exactly the values of a field.
@@ -42,7 +42,7 @@ def schema(row: LogicalType) -> pa.Schema:
     import pyarrow as pa
 
     if row.root is not Root.ROW:
-        raise ConfigError(f"the type of an Arrow schema is {row}; expected a ROW; put it in a field of one")
+        raise ConfigError(f"the type of an Arrow schema is {row}; expected a ROW; wrap it in a ROW")
     return pa.schema([_field(field.name, field.type) for field in row.fields])
 
 
@@ -56,7 +56,7 @@ def row_type(schema: pa.Schema) -> LogicalType:
 
 
 def arrow_type(logical: LogicalType, where: str = "type") -> pa.DataType:
-    """What holds every value of a logical type, and no value that it does not, but for lengths and digits.
+    """The Arrow type with exactly the values of a logical type, except for limits of length and digits.
 
     Raises:
         ConfigError: there is no such type.
@@ -80,13 +80,13 @@ def arrow_type(logical: LogicalType, where: str = "type") -> pa.DataType:
             return _time(logical, where)
         case Root.RAW:
             raise ConfigError(
-                f"{where} is {logical}, which no Arrow type holds; expected another type; cast it"
+                f"{where} is {logical}, which has no Arrow type; expected another type; cast it"
             )
     return pa.type_for_alias(_ALIASES[logical.root])
 
 
 def logical_type_of(found: pa.DataType, nullable: bool = True, where: str = "type") -> LogicalType:
-    """What holds every value of an Arrow type, as rows of a batch have them.
+    """The logical type with every value of an Arrow type, as in rows of a batch.
 
     Raises:
         ConfigError: there is no such type.
@@ -112,7 +112,7 @@ def logical_type_of(found: pa.DataType, nullable: bool = True, where: str = "typ
     root = _ROOTS.get(str(found))
     if root is None:
         raise ConfigError(
-            f"{where} is of the Arrow type {found}, whose values no type of a table holds; expected numbers, strings, bytes, "
+            f"{where} is of the Arrow type {found}, which has no logical type; expected numbers, strings, bytes, "
             "times, lists, maps or structs; cast it"
         )
     length = 2**31 - 1 if root in (Root.VARCHAR, Root.VARBINARY) else 0
@@ -120,7 +120,7 @@ def logical_type_of(found: pa.DataType, nullable: bool = True, where: str = "typ
 
 
 def carries(info: TypeInformation, rows: ArrowRows) -> bool:
-    """Whether columns hold nothing but values of a type, so that no row has to be checked."""
+    """Whether columns can only hold values of a type, so that no row has to be checked."""
     wanted = _flat(info)
     if wanted is None or rows.form != _FORMS.get(info.kind) or len(wanted) != len(rows.names):
         return False
@@ -135,7 +135,7 @@ def carries(info: TypeInformation, rows: ArrowRows) -> bool:
 
 @lru_cache(maxsize=256)
 def _flat(info: TypeInformation) -> tuple[LogicalType, ...] | None:
-    """The types of the fields of rows or tuples without others inside."""
+    """The field types of rows or tuples that are not nested."""
     if info.kind not in _FORMS:
         return None
     try:
@@ -168,7 +168,7 @@ def _type_of(field: pa.Field, where: str = "") -> LogicalType:
     said = (field.metadata or {}).get(_SQL)
     if said is not None:
         declared = parse_type(said.decode())
-        # Whoever changed the column may have left the metadata.
+        # The metadata may be outdated: a program may change the column and keep it.
         if arrow_type(declared, where) == field.type and declared.nullable == field.nullable:
             return declared
     return logical_type_of(field.type, field.nullable, where)
@@ -181,7 +181,7 @@ def _time(logical: LogicalType, where: str) -> pa.DataType:
     unit = next((unit for unit, most in _UNITS.items() if digits <= most), None)
     if unit is None:
         raise ConfigError(
-            f"{where} is {logical}, whose values Arrow's rows do not hold exactly; expected at most 6 fractional digits of "
+            f"{where} is {logical}, whose values cannot be read from Arrow exactly; expected at most 6 fractional digits of "
             "a second; cast it"
         )
     match logical.root:
@@ -200,7 +200,7 @@ def _time_of(found: pa.DataType, nullable: bool, where: str) -> LogicalType:
     digits, zone = _UNITS.get(found.unit), getattr(found, "tz", None)
     if digits is None or zone not in (None, "UTC", "+00:00"):
         raise ConfigError(
-            f"{where} is of the Arrow type {found}, whose values no type of a table holds exactly; expected microseconds or "
+            f"{where} is of the Arrow type {found}, which no logical type represents exactly; expected microseconds or "
             "coarser, in UTC or without a time zone; cast it"
         )
     if pa.types.is_time(found):
@@ -246,4 +246,4 @@ _ROOTS: Final[dict[str, Root]] = {
     "date32[day]": Root.DATE,
     "null": Root.NULL,
 }
-"""By the names that Arrow's types print."""
+"""Logical types by the name of the Arrow type."""

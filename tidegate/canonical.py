@@ -235,7 +235,7 @@ def _coerce(key: Any, info: TypeInformation) -> Any:
             if checker(info)(found):
                 return found
     raise RecordError(
-        f"key does not fit its declared type; got {type(key).__name__} {shorten(key)}; expected {info}; "
+        f"key does not have its declared type; got {type(key).__name__} {shorten(key)}; expected {info}; "
         "convert it in the key selector"
     )
 

@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError
 __all__ = ["ChangelogMode", "RowKinds"]
 
 RowKinds: TypeAlias = Literal["any", "rows", "insert-only"]
-"""Which changes are taken: all, those of rows, which have their kind themselves, or insertions only."""
+"""Which changes are accepted: all, those of rows, which contain their kind, or insertions only."""
 
 _SHORT: Final = {
     RowKind.INSERT: "I",
@@ -38,7 +38,7 @@ class ChangelogMode:
         key_only_deletes: Whether a DELETE may have its key columns only, and None in all others.
 
     Raises:
-        ConfigError: the kinds make no changelog.
+        ConfigError: the kinds are not a changelog mode.
     """
 
     kinds: frozenset[RowKind]
@@ -64,13 +64,13 @@ class ChangelogMode:
 
     @staticmethod
     def upsert(key_only_deletes: bool = False) -> ChangelogMode:
-        """An update is the row as it is now; which row it replaces is told by a key."""
+        """An update is the new row; a key identifies the row that it replaces."""
         kinds = {RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE}
         return ChangelogMode(frozenset(kinds), key_only_deletes)
 
     @staticmethod
     def all() -> ChangelogMode:
-        """An update is the row as it was and the row as it is now; also called retract."""
+        """An update is the old row and the new row; also called retract."""
         return ChangelogMode(frozenset(RowKind))
 
     retract = all
@@ -85,7 +85,7 @@ class ChangelogMode:
 
     @property
     def updates_by_key(self) -> bool:
-        """Whether an update does not say which row it replaces, so that a key must."""
+        """Whether an update lacks the old row, so that a key is needed."""
         return RowKind.UPDATE_AFTER in self.kinds and RowKind.UPDATE_BEFORE not in self.kinds
 
     @property
@@ -97,7 +97,7 @@ class ChangelogMode:
         return iter(sorted(self.kinds))
 
     def __le__(self, other: ChangelogMode) -> bool:
-        """Whether what takes `other` can take this."""
+        """Whether a receiver of `other` accepts this."""
         return self.kinds <= other.kinds and self.key_only_deletes <= other.key_only_deletes
 
     def __or__(self, other: ChangelogMode) -> ChangelogMode:

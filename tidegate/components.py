@@ -38,21 +38,21 @@ GROUP: Final = "tidegate.options"
 
 
 OptionsOf: TypeAlias = Callable[[str], Mapping[str, Any]]
-"""What was set of the options of a component `<kind>.<name>`, by dotted key."""
+"""Returns the settings of a component `<kind>.<name>`, by dotted key."""
 
 
 @runtime_checkable
 class SupportsOptions(Protocol):
-    """An ability of what a program or a URL describes: settings reach the options that the description leaves open."""
+    """Ability of a description, of a program or a URL: settings fill the options that the description leaves open."""
 
     def with_options(self, options_of: OptionsOf) -> Self:
         """The same description with the settings that `options_of` has for its component, and for what it holds.
 
         Called in the launching process before anything is opened, perhaps several times; does no I/O and changes nothing.
-        What the description says itself is stronger. A component that `options_of` is asked for counts as used.
+        Options in the description override settings. A component that `options_of` is called for counts as used.
 
         Raises:
-            ConfigError: an option does not fit.
+            ConfigError: an option is invalid.
         """
         ...
 
@@ -61,7 +61,7 @@ D = TypeVar("D")
 
 
 def with_options(description: D, options_of: OptionsOf) -> D:
-    """What a description becomes with the settings for it; itself if it has no options."""
+    """A description with its settings; the same object if it has no options."""
     return description.with_options(options_of) if isinstance(description, SupportsOptions) else description
 
 
@@ -75,7 +75,7 @@ class Component:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.kind} {self.name}"
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Component:
         return {key: value for key, value in values.items() if key in declarations(self.declared)}
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse those of `values` that do not fit together.
+        """Refuse options in `values` that exclude each other.
 
         Raises:
             ConfigError: they do not.

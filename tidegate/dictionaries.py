@@ -20,7 +20,7 @@ __all__ = ["columns", "dictionaries"]
 
 @lru_cache
 def dictionaries(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]]:
-    """What makes the dictionaries of columns with these names, at least one."""
+    """A function that converts columns with these names, at least one, to dictionaries."""
     fields = ", ".join(f"f{number}" for number in range(len(names)))
     pairs = ", ".join(f"{name!r}: f{number}" for number, name in enumerate(names))
     made: Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]] = _compiled(
@@ -31,7 +31,7 @@ def dictionaries(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], 
 
 @lru_cache
 def columns(names: tuple[str, ...]) -> Callable[[Sequence[dict[str, Any]]], list[list[Any]]]:
-    """What makes the columns with these names of dictionaries that have all of them; KeyError if one has not."""
+    """A function that converts dictionaries with all of these names to columns; KeyError if a name is missing."""
     numbers = range(len(names))
     lists = ", ".join(f"c{number}" for number in numbers)
     begin = "; ".join(f"c{number} = []; a{number} = c{number}.append" for number in numbers)

@@ -1,4 +1,4 @@
-"""What travels between operators: batches of records, and control elements between them, in order.
+"""Elements of a channel: batches of records, and control elements between them, in order.
 
 Example:
     >>> batch = Batch([3, 4], timestamps=[10, 11])
@@ -48,7 +48,7 @@ MAX_WATERMARK = 2**63 - 1
 
 
 class RowKind(IntEnum):
-    """What a change record does to the table it belongs to."""
+    """Row kind: the change of a record to its table."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -101,9 +101,9 @@ class Batch:
     keys: list[Any] | None = None
     kinds: list[RowKind] | None = None
     origins: list[RecordOrigin | None] | None = None
-    """Behind an exchange, where state asks for them."""
+    """After an exchange, for keyed state."""
     origin: Origin | None = field(default=None, kw_only=True)
-    """Where a reader found the records; a batch that is made of this one does not have it."""
+    """Source positions of the records; a batch derived from this one does not have them."""
 
     _make: ClassVar[Any]
     """Its class, which takes all columns in order."""
@@ -179,7 +179,7 @@ class Batch:
 
 
 class BatchCursor:
-    """Takes a batch in pieces, from its beginning; the rest is not copied for each of them.
+    """Reads a batch in pieces, from its beginning, without copying the rest for each piece.
 
     Example:
         >>> cursor = BatchCursor(Batch([1, 2, 3]))
@@ -194,7 +194,7 @@ class BatchCursor:
         self._next = 0
 
     def __len__(self) -> int:
-        """How many records are left."""
+        """The number of remaining records."""
         return len(self._batch) - self._next
 
     @property
@@ -208,7 +208,7 @@ class BatchCursor:
         return self._between(start, self._next)
 
     def rest(self) -> Batch:
-        """The records that are left; they stay."""
+        """The remaining records; they are not removed."""
         return self._between(self._next, len(self._batch))
 
     def _between(self, start: int, end: int) -> Batch:
@@ -311,13 +311,13 @@ class Barrier(msgspec.Struct, frozen=True, tag=True):
 
 
 class Idle(msgspec.Struct, frozen=True, tag=True):
-    """The input sends nothing for now and does not hold the watermark back."""
+    """The input is idle and does not hold the watermark back."""
 
     idle: bool
 
 
 class EndOfInput(msgspec.Struct, frozen=True, tag=True):
-    """Nothing follows."""
+    """The input has ended."""
 
 
 Control: TypeAlias = Watermark | Barrier | Idle | EndOfInput

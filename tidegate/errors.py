@@ -64,7 +64,7 @@ class CommitUnknownError(TidegateError):
 
 
 class StateFormatError(TidegateError):
-    """State does not fit what is to hold it: another version or type wrote it, or it is too large; the message says
+    """State cannot be read into its declaration: another version or type wrote it, or it is too large; the message says
     whether to restore an older one, migrate or move."""
 
 
@@ -73,11 +73,11 @@ class StateCorruptError(TidegateError):
 
 
 class RecordError(TidegateError, ValueError):
-    """A record or key cannot be carried without changing it; the message says what to use instead."""
+    """A record or key cannot be encoded or converted without changing it; the message says what to use instead."""
 
 
 class UserCodeError(TidegateError):
-    """A user function raised; its own exception is the cause, the message says where the record came from."""
+    """A user function raised; its own exception is the cause, the message names the record's origin."""
 
     record: str | None = None
     """The record it failed on, if the same failure is to be expected each time: not if a file or connection failed."""

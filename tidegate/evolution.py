@@ -1,8 +1,8 @@
 """Schema evolution: reads bytes of a type that has changed since they were written, or refuses them.
 
 A record may gain fields that have a default and lose fields, a row may gain fields that may be None and lose fields, ints grow wider or become floats, anything may become
-optional or untyped, an enum may gain members; at any depth. The old type is known by its fingerprint alone, so the
-classes it names are made up again.
+optional or untyped, an enum may gain members; at any depth. Only the fingerprint of the old type is known, so the
+classes in it are generated.
 
 Example:
     >>> from tidegate.serde import codec_for
@@ -44,7 +44,7 @@ def converter(
     The function it gives raises StateFormatError for a value that the wanted type cannot hold.
 
     Raises:
-        StateFormatError: values of one type cannot be read as the other; says which field is in the way.
+        StateFormatError: values of one type cannot be read as the other; the message names the field.
     """
     present = codec_for(wanted)
     old = _Parser(stored).whole()
@@ -63,7 +63,7 @@ def converter(
 
 
 class _Old(NamedTuple):
-    """What a fingerprint says."""
+    """A parsed fingerprint."""
 
     text: str
     kind: Kind
@@ -248,7 +248,7 @@ def _plain(old: _Old, new: TypeInformation, path: str) -> TypeInformation:
 
 
 def _class_before(old: _Old, items: Iterable[TypeInformation], cls: type[Any]) -> type[Any]:
-    """A class with the fields a record had, of the sort that it is now: the sort says how msgspec lays it out."""
+    """A class with the old fields of a record and its current kind, which determines the layout of msgspec."""
     fields = [(name, annotation(item)) for name, item in zip(old.names, items, strict=True)]
     before: Any
     if issubclass(cls, tuple):

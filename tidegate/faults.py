@@ -1,7 +1,7 @@
-"""Fault injection: named crash points at which a test lets a process die.
+"""Fault injection: named crash points at which a test kills a process.
 
-A point costs one comparison while nothing is armed. An armed point writes a witness file before it strikes, so a
-test can prove that the process died there, and strikes only once however often the job restarts.
+A point costs one comparison while nothing is armed. An armed point writes a witness file before it triggers, so a
+test can prove that the process died there, and triggers only once even if the job restarts.
 
 Example:
     >>> point("checkpoint.before-swap")  # nothing armed: nothing happens
@@ -101,20 +101,20 @@ _armed: _Armed | None = None
 
 
 def point(name: str) -> None:
-    """Die here if a test asked for it."""
+    """Pass a crash point: trigger its fault if it is armed."""
     if _armed is not None:
         _armed.pass_by(name)
 
 
 def arm(faults: tuple[Fault, ...], role: str, witnesses: Path) -> None:
-    """Make this process, known as `role`, strike at `faults`; witness files go to `witnesses`."""
+    """Arm `faults` in this process, known as `role`; witness files go to `witnesses`."""
     global _armed
     witnesses.mkdir(parents=True, exist_ok=True)
     _armed = _Armed(faults, role, witnesses) if faults else None
 
 
 def disarm() -> None:
-    """Forget every fault of this process."""
+    """Disarm all faults of this process."""
     global _armed
     _armed = None
 

@@ -67,7 +67,7 @@ class Subtask(msgspec.Struct, frozen=True, order=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a commit is known by outside: never a run id, so a restarted job recognises its own work."""
+    """The identity of a commit in external systems: never a run id, so a restarted job recognises its own work."""
 
     lineage: LineageId
     branch: Branch

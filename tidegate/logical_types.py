@@ -136,7 +136,7 @@ class LogicalType:
         raw: The class of a RAW value, and its serializer's snapshot.
 
     Raises:
-        ConfigError: a number is out of range, a field name repeats, or the parts do not fit the kind.
+        ConfigError: a number is out of range, a field name repeats, or the parts are invalid for the kind.
     """
 
     root: Root
@@ -186,7 +186,7 @@ def quoted(text: str) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """A name of a column or field as SQL takes it whatever it is.
+    """A name of a column or field, quoted for SQL.
 
     Example:
         >>> print(quoted_name("order"))
@@ -200,22 +200,22 @@ class DataTypes:
 
     @staticmethod
     def NULL() -> LogicalType:
-        """Nothing but NULL: the type of an untyped NULL literal."""
+        """Only NULL: the type of an untyped NULL literal."""
         return LogicalType(Root.NULL)
 
     @staticmethod
     def CHAR(length: int = 1, nullable: bool = True) -> LogicalType:
-        """Texts of so many characters."""
+        """Strings of exactly `length` characters."""
         return LogicalType(Root.CHAR, nullable, length)
 
     @staticmethod
     def VARCHAR(length: int = 1, nullable: bool = True) -> LogicalType:
-        """Texts of at most so many characters."""
+        """Strings of at most `length` characters."""
         return LogicalType(Root.VARCHAR, nullable, length)
 
     @staticmethod
     def STRING(nullable: bool = True) -> LogicalType:
-        """Texts of any length."""
+        """Strings of any length."""
         return LogicalType(Root.VARCHAR, nullable, MAX_LENGTH)
 
     @staticmethod
@@ -225,12 +225,12 @@ class DataTypes:
 
     @staticmethod
     def BINARY(length: int = 1, nullable: bool = True) -> LogicalType:
-        """So many bytes."""
+        """Exactly `length` bytes."""
         return LogicalType(Root.BINARY, nullable, length)
 
     @staticmethod
     def VARBINARY(length: int = 1, nullable: bool = True) -> LogicalType:
-        """At most so many bytes."""
+        """At most `length` bytes."""
         return LogicalType(Root.VARBINARY, nullable, length)
 
     @staticmethod

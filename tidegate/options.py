@@ -1,7 +1,7 @@
 """Option layers: defaults, files, environment, command line, program; later layers override earlier ones.
 
 Options are frozen dataclasses of plain values whose fields carry a dotted key. `load` fills one from layers and
-refuses what it does not know, so a misspelt setting never silently does nothing.
+refuses unknown keys, so a misspelt setting is never ignored.
 
 Example:
     >>> @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def filled(options: P, values: Mapping[str, Any]) -> P:
     """The same options with `values`, by dotted key, for those that the program has not set.
 
     Raises:
-        ConfigError: what comes of it does not fit together.
+        ConfigError: the resulting options exclude each other.
     """
     names = {key: found.name for key, found in declarations(type(options)).items()}
     changes = {names[key]: value for key, value in values.items() if names[key] not in options.chosen}
@@ -249,7 +249,7 @@ def from_toml(path: Path) -> Layer:
     """A TOML file; nested tables become dotted keys.
 
     Raises:
-        ConfigError: the file cannot be read or is no TOML.
+        ConfigError: the file cannot be read or is not TOML.
     """
     try:
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
 """Order-preserving key encoding for ordered map state: the bytes sort as the keys do.
 
-Comparing two encoded keys as bytes compares the keys as Python does. The bytes say what they hold, so they are decoded
-without the declared type. Rules where Python has none or more than one: None comes before everything, False before
+Comparing two encoded keys as bytes compares the keys as Python does. The bytes contain the type, so they are decoded without
+the declared type. Rules where Python has none or more than one: None comes before everything, False before
 True, there is one zero (-0.0 is 0.0), NaN is refused, equal decimals are one (1.0 is 1.00), equal moments are one
 (in UTC), and moments without a zone come before those with one. A shorter tuple comes before the longer ones that start
 with it, so it is a bound of a range over them.
@@ -130,7 +130,7 @@ class KeyOrder:
         """The bytes of a key.
 
         Raises:
-            RecordError: it does not fit the type, is NaN, or text that is not valid Unicode.
+            RecordError: it is not of the type, is NaN, or text that is not valid Unicode.
         """
         as_is = self._as_is
         if type(key) is tuple and type(as_is) is tuple and len(key) == len(as_is):

@@ -1,6 +1,6 @@
 """Registry of implementations: entry points found by name, so that the engine imports none of them.
 
-Every connector, backend, kind of checkpoint storage and table factory announces itself as an entry point of its
+Every connector, backend, kind of checkpoint storage and table factory is registered as an entry point of its
 distribution; so does an operator of another package.
 
 Example:
@@ -38,7 +38,7 @@ def load(group: Group, name: str) -> Any:
     """The object registered as `name`.
 
     Raises:
-        ConfigError: nothing has that name, several have it, or what has it cannot be imported.
+        ConfigError: the name is unknown or ambiguous, or its object cannot be imported.
     """
     found = list(entry_points(group=group, name=name))
     if not found:

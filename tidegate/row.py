@@ -50,7 +50,7 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *values: Any, **fields: Any) -> Row:
-        """A row that does this to the table it belongs to."""
+        """A row of this kind."""
         row = Row(*values, **fields)
         row.set_row_kind(row_kind)
         return row
@@ -61,7 +61,7 @@ class Row:
         return self._names
 
     def get_row_kind(self) -> RowKind:
-        """What the row does to the table it belongs to."""
+        """The row kind: the change to the row's table."""
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
@@ -156,16 +156,16 @@ class Row:
 
 
 _seen: Final[set[RowKind]] = set()
-"""Kinds that rows of this process have had, but for insertions: while there are none, no values are searched for them."""
+"""Kinds other than INSERT that rows of this process have had: while there are none, values are not searched for them."""
 
 
 def kind_of(value: Any) -> RowKind:
-    """What a record does to the table it belongs to, by itself: only rows can say."""
+    """The row kind of a record; INSERT if it is not a row."""
     return value._kind if type(value) is Row else RowKind.INSERT
 
 
 def kinds_of(values: Sequence[Any]) -> list[RowKind] | None:
-    """The column of a batch that says what its records do; None if all are insertions.
+    """The column of row kinds for a batch; None if all are insertions.
 
     Example:
         >>> kinds_of([Row(1), 7]), kinds_of([Row(1), Row.of_kind(RowKind.DELETE, 1)])
@@ -183,7 +183,7 @@ def kinds_or_none(kinds: list[RowKind]) -> list[RowKind] | None:
 
 
 def with_kind(value: Any, kind: RowKind, taker: str = "function", remedy: str = "") -> Any:
-    """The record as functions see it: a row of this kind.
+    """The record as it is passed to functions: a row of this kind.
 
     Raises:
         RecordError: it is not a row, so its kind would be lost.
@@ -200,20 +200,20 @@ def with_kind(value: Any, kind: RowKind, taker: str = "function", remedy: str = 
 
 
 def refuse_change(value: Any, kind: RowKind) -> NoReturn:
-    """For steps that take insertions only.
+    """For steps that accept insertions only.
 
     Raises:
         RecordError: always.
     """
     raise RecordError(
-        f"a step that takes insertions only got {value!r:.80} as {kind.name}; map changes to insertions before it"
+        f"a step that accepts insertions only got {value!r:.80} as {kind.name}; map changes to insertions before it"
     )
 
 
 def values_with_kinds(
-    batch: Batch, sink: str, remedy: str = "use a sink that takes changes"
+    batch: Batch, sink: str, remedy: str = "use a sink that accepts changes"
 ) -> Sequence[Any]:
-    """For sinks that write nothing but values: rows have their kind in them.
+    """For sinks that write only values: rows contain their kind.
 
     Raises:
         RecordError: a change is not a row, so its kind would be lost.

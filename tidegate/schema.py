@@ -1,4 +1,4 @@
-"""Schema of a table: its columns, how its watermark is made, its primary key.
+"""Schema of a table: its columns, its watermark, its primary key.
 
 Example:
     >>> from tidegate.logical_types import DataTypes
@@ -66,9 +66,9 @@ class PhysicalColumn:
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A column that a connector reads from, or writes to, what it knows about a record, such as its partition.
+    """A column that a connector reads from, or writes to, the metadata of a record, such as its partition.
 
-    `key` is what the connector calls it, None if that is the column's name. A virtual column is read and not written.
+    `key` is the connector's name for it, None if that is the column's name. A virtual column is read and not written.
     """
 
     name: str
@@ -79,7 +79,7 @@ class MetadataColumn:
 
     @property
     def metadata_key(self) -> str:
-        """What the connector calls it."""
+        """The connector's name for it."""
         return self.name if self.key is None else self.key
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class WatermarkSpec:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey:
-    """The columns that identify a row; that they do is not checked (NOT ENFORCED)."""
+    """The columns that identify a row; uniqueness is not checked (NOT ENFORCED)."""
 
     name: str
     columns: tuple[str, ...]
@@ -131,7 +131,7 @@ class Schema:
     """The columns of a table in order, its watermark, its primary key.
 
     Raises:
-        ConfigError: a name repeats, or the watermark or the key does not fit the columns.
+        ConfigError: a name repeats, or the watermark or the key does not match the columns.
     """
 
     columns: tuple[Column, ...] = ()
@@ -163,12 +163,12 @@ class Schema:
 
     @property
     def physical(self) -> tuple[PhysicalColumn, ...]:
-        """What the external system stores, in order."""
+        """The physical columns, in order."""
         return tuple(column for column in self.columns if isinstance(column, PhysicalColumn))
 
     @property
     def metadata(self) -> tuple[MetadataColumn, ...]:
-        """What the connector knows about records, in order."""
+        """The metadata columns, in order."""
         return tuple(column for column in self.columns if isinstance(column, MetadataColumn))
 
     @property

@@ -55,8 +55,8 @@ _TYPES: Final = {
 }
 _INSTEAD: Final = {
     Kind.BIG_INT: "DECIMAL(38, 0), or BIGINT",
-    Kind.DECIMAL: "DECIMAL(p, s), whose digits the description does not say",
-    Kind.FLOAT: "DOUBLE, since values of 64 bits do not fit FLOAT",
+    Kind.DECIMAL: "DECIMAL(p, s), with the digits of the values",
+    Kind.FLOAT: "DOUBLE, since FLOAT has only 32 bits",
     Kind.DATETIME: "TIMESTAMP(6) without a time zone, or TIMESTAMP_LTZ(6)",
     Kind.DURATION: "INTERVAL DAY(6) TO SECOND(6)",
     Kind.SET: "ARRAY or MULTISET",
@@ -68,12 +68,12 @@ _INSTEAD: Final = {
 
 
 def type_information(logical: LogicalType) -> TypeInformation:
-    """The description that carries every value of a logical type unchanged, for state and exchanges.
+    """The type description that holds every value of a logical type unchanged, for state and exchanges.
 
     A ROW becomes a tuple, so it loses its names.
 
     Raises:
-        ConfigError: no description carries its values: RAW and NULL.
+        ConfigError: no description holds its values: RAW and NULL.
     """
     found = _described(logical)
     return Types.OPTIONAL(found) if logical.nullable else found

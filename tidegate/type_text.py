@@ -88,7 +88,7 @@ class _Parser:
         self._at = 0
 
     def type(self) -> LogicalType:
-        """A type with what stands behind it: nullability, ARRAY, MULTISET."""
+        """A type with its suffixes: nullability, ARRAY, MULTISET."""
         found = self._nullability(self._base())
         while collection := self._word("ARRAY", "MULTISET"):
             made = DataTypes.ARRAY(found) if collection == "ARRAY" else DataTypes.MULTISET(found)
@@ -96,7 +96,7 @@ class _Parser:
         return found
 
     def end(self) -> None:
-        """Refuse whatever follows."""
+        """Refuse remaining text."""
         if self._text[self._at :].strip():
             self._refuse("the end of the type")
 
@@ -213,7 +213,7 @@ class _Parser:
         return int(self._take("number") or self._refuse("a number"))
 
     def _made(self, make: Callable[..., LogicalType], *parts: object) -> LogicalType:
-        """What `make` makes of the parts; what it refuses is said with the text."""
+        """The result of `make`; its errors are reported with the text."""
         try:
             return make(*parts)
         except ConfigError as error:

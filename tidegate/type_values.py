@@ -28,7 +28,7 @@ Example:
     >>> converter(DataTypes.TINYINT())(200)
     Traceback (most recent call last):
         ...
-    tidegate.errors.RecordError: value does not fit TINYINT; got 200; expected -128 to 127
+    tidegate.errors.RecordError: value cannot be converted to TINYINT; got 200; expected -128 to 127
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tidegate.row import Row
 __all__ = ["Converter", "converter", "python_class", "row_converter"]
 
 Converter: TypeAlias = Callable[[Any], Any]
-"""Answers the value as its type has it, or raises a RecordError."""
+"""Converts a value to the class of its type, or raises a RecordError."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC: Final = _EPOCH.replace(tzinfo=datetime.UTC)
@@ -101,13 +101,13 @@ def python_class(logical: LogicalType) -> type[Any]:
 
 @cache
 def converter(logical: LogicalType) -> Converter:
-    """What turns a value into the one of the type that is equal to it, or refuses.
+    """A function that converts a value to the equal value of the type, or refuses it.
 
-    Lossless are: another class with the same value (an int as DOUBLE or DECIMAL, bytearray as BYTES, a datetime of any zone as
+    Lossless conversions are: another class with the same value (an int as DOUBLE or DECIMAL, bytearray as BYTES, a datetime of any zone as
     TIMESTAMP_LTZ, a `Row` or a dictionary as ROW). Anything that would round, cut or pad is refused.
 
     Raises:
-        RecordError: by what is answered, if a value is not of the type.
+        RecordError: by the returned function, if a value is not of the type.
     """
     made = _maker(logical)
     if not logical.nullable:
@@ -117,10 +117,10 @@ def converter(logical: LogicalType) -> Converter:
 
 
 def row_converter(names: tuple[str, ...], types: tuple[LogicalType, ...]) -> Converter:
-    """What turns a row into a tuple of these columns, or refuses and names the column.
+    """A function that converts a row to a tuple of these columns, or refuses it and names the column.
 
     Raises:
-        RecordError: by what is answered, if a row has other columns or a value is not of the type of its column.
+        RecordError: by the returned function, if a row has other columns or a value is not of the type of its column.
     """
     converters = tuple(zip(names, map(converter, types), strict=True))
 
@@ -128,7 +128,7 @@ def row_converter(names: tuple[str, ...], types: tuple[LogicalType, ...]) -> Con
         values = _row_values(names, row)
         if values is None:
             raise RecordError(
-                f"row does not fit; got {shorten(row)}; expected a tuple of {len(names)}, or a row or dictionary with the "
+                f"row does not match its type; got {shorten(row)}; expected a tuple of {len(names)}, or a row or dictionary with the "
                 f"fields {', '.join(names)}"
             )
         made = []
@@ -178,7 +178,7 @@ def _maker(logical: LogicalType) -> Converter:
 
 
 def _refuse(logical: LogicalType, value: Any, expected: str) -> Any:
-    raise RecordError(f"value does not fit {logical}; got {shorten(value)}; expected {expected}")
+    raise RecordError(f"value cannot be converted to {logical}; got {shorten(value)}; expected {expected}")
 
 
 def _instance(logical: LogicalType) -> Converter:
@@ -371,9 +371,7 @@ def _map(logical: LogicalType) -> Converter:
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 < value < 1 << 31:
-        raise RecordError(
-            f"count of a MULTISET does not fit; got {shorten(value)}; expected an int from 1 on"
-        )
+        raise RecordError(f"count of a MULTISET is invalid; got {shorten(value)}; expected an int from 1 on")
     return value
 
 

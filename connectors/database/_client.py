@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresSession"]
 
 _RECORD: Final = ("22", "23")
-"""Classes of SQLSTATE of a row that does not fit."""
+"""Classes of SQLSTATE of errors of a single row, such as a constraint."""
 _CONFIG: Final = ("28", "3D", "42", "0A", "55000")
 """Of what a person must change: login, database, names and privileges, a feature that is off."""
 _LOGIN: Final = re.compile(

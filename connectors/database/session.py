@@ -1,7 +1,7 @@
 """Connection of a database, as writers, committers and readers use it; one subclass per dialect.
 
 A session belongs to one thread at a time. Its errors are those of tidegate: `UnavailableError` if the same could succeed later,
-`RecordError` if a row does not fit its table, `ConfigError` if a person must change something. They never show credentials.
+`RecordError` if the table refuses a row, `ConfigError` if a person must change something. They never show credentials.
 """
 
 from __future__ import annotations

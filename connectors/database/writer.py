@@ -83,7 +83,7 @@ class _Writer(SinkWriter):
         """Take a batch, all or nothing.
 
         Raises:
-            RecordError: a record does not fit the table.
+            RecordError: a record does not match the table.
             UnavailableError: the database does not answer, or did not since the last checkpoint.
         """
         self._refuse_if_broken()

@@ -144,7 +144,7 @@ def encoded(values: list[Any], schema: str) -> bytes:
     """Records in sequence, without a header.
 
     Raises:
-        RecordError: one does not fit the schema, or would not come back the same.
+        RecordError: one does not match the schema, or would not come back the same.
     """
     names, known = field_names(schema), _parsed(schema)
     records = [_record(value, names) for value in values]
@@ -155,7 +155,7 @@ def encoded(values: list[Any], schema: str) -> bytes:
         except Exception as error:
             # fastavro has no error class: a value may raise anything.
             raise RecordError(
-                f"record {record!r:.80} does not fit the Avro schema: {type(error).__name__}: {error}; map it first"
+                f"record {record!r:.80} does not match the Avro schema: {type(error).__name__}: {error}; map it first"
             ) from error
     data = into.getvalue()
     came = _decoded(_head(schema) + _framed(len(records), data, bytes(_SYNC)), None)

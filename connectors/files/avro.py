@@ -97,7 +97,7 @@ class AvroRows:
         """How many records, and all of them as bytes.
 
         Raises:
-            RecordError: one does not fit the schema, or would not come back the same.
+            RecordError: one does not match the schema, or would not come back the same.
         """
         from tidegate.connectors.files import _client
 

@@ -50,7 +50,7 @@ class ParquetRows:
         """The rows as columns.
 
         Raises:
-            RecordError: a row does not fit the schema.
+            RecordError: a row does not match the schema.
         """
         from tidegate.connectors.files import _arrow
 
@@ -99,7 +99,7 @@ class OrcRows:
         """The rows as columns.
 
         Raises:
-            RecordError: a row does not fit the schema.
+            RecordError: a row does not match the schema.
         """
         from tidegate.connectors.files import _arrow
 

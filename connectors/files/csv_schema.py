@@ -243,7 +243,7 @@ class CsvRows:
         """The lines.
 
         Raises:
-            RecordError: a row does not fit the columns, or would not be one line.
+            RecordError: a row does not match the columns, or would not be one line.
         """
         write = CsvRowSerializationSchema(self.schema.get_type_info(), self.schema.dialect).serialize
         lines = [write(value) for value in values]

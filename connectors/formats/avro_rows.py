@@ -111,7 +111,7 @@ class AvroRowSerializationSchema(_Schema, SerializationSchema):
             return _writer(self._text)(Row.of(fields, names).as_dict(recursive=True))
         except Exception as error:
             raise RecordError(
-                f"record {element!r:.80} does not fit the Avro schema: {type(error).__name__}: {error}"
+                f"record {element!r:.80} does not match the Avro schema: {type(error).__name__}: {error}"
             ) from error
 
 

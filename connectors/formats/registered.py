@@ -87,7 +87,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
             raise
         except Exception as error:
             raise RecordError(
-                f"the message does not match schema {number}, or does not fit the schema of the program: "
+                f"the message does not match schema {number}, or does not match the schema of the program: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -96,7 +96,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
 
         Raises:
             ConfigError: the subject does not take the schema.
-            RecordError: the record does not fit the schema.
+            RecordError: the record does not match the schema.
             UnavailableError: the registry does not answer.
         """
         head, write = self._writer or self._prepared()
@@ -104,7 +104,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
             return head + write(element)
         except Exception as error:
             raise RecordError(
-                f"record {element!r:.80} does not fit the schema of subject {self._subject!r}: "
+                f"record {element!r:.80} does not match the schema of subject {self._subject!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
 

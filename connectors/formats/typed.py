@@ -158,7 +158,7 @@ def row_values(schema: str, record: Any, names: tuple[str, ...]) -> list[Any]:
     if isinstance(record, dict) and record.keys() <= set(names):
         return [record.get(name) for name in names]
     raise RecordError(
-        f"record {record!r:.80} does not fit {schema}; expected a row of {len(names)} fields: {', '.join(names)}"
+        f"record {record!r:.80} does not match {schema}; expected a row of {len(names)} fields: {', '.join(names)}"
     )
 
 

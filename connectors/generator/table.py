@@ -131,7 +131,9 @@ class _Texts:
             (type.precision if fixed else min(type.precision, _TEXT)) if self.length is None else self.length
         )
         if not 1 <= length <= type.precision or (fixed and length != type.precision):
-            raise ConfigError(f"{where}: length {length} does not fit; expected a length of {type}")
+            raise ConfigError(
+                f"{where}: length {length} is out of range of {type}; expected {'' if fixed else '1 to '}{type.precision}"
+            )
         return RandomText(length)
 
 
@@ -203,7 +205,7 @@ class DataGenTable:
         """A source of the physical columns.
 
         Raises:
-            ConfigError: the type of a column cannot be generated, or an option of a column does not fit.
+            ConfigError: the type of a column cannot be generated, or an option of a column is invalid for its type.
         """
         columns = table.schema.physical
         if not columns:

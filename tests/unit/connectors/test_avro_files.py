@@ -145,13 +145,16 @@ def test_a_block_that_is_damaged_is_named_by_its_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"id": 1, "name": "a"}, r"record \{'id': 1, 'name': 'a'\} does not fit the Avro schema: ValueError"),
+        (
+            {"id": 1, "name": "a"},
+            r"record \{'id': 1, 'name': 'a'\} does not match the Avro schema: ValueError",
+        ),
         (
             {"user": "a"},
-            "does not fit the Avro schema: ValueError: Field id is specified in the schema but missing",
+            "does not match the Avro schema: ValueError: Field id is specified in the schema but missing",
         ),
-        ({"id": "x"}, "does not fit the Avro schema: TypeError"),
-        ({"id": 2**70}, "does not fit the Avro schema: OverflowError"),
+        ({"id": "x"}, "does not match the Avro schema: TypeError"),
+        ({"id": 2**70}, "does not match the Avro schema: OverflowError"),
         ({"id": 2.5}, r"record \{'id': 2.5\} would be read back from Avro as \{'id': 2, 'user': None\}"),
         ((1, "a", "b"), r"record \(1, 'a', 'b'\) is a tuple; expected a dictionary, or a row or tuple of 2"),
         ("a", "record 'a' is a str; expected a dictionary"),

@@ -179,7 +179,7 @@ def test_avro_rows_have_the_names_of_the_schema_all_the_way_down() -> None:
     assert reader.deserialize(writer.serialize(Row(1, None, [], {}))) == Row(
         id=1, by=None, others=[], notes={}
     )
-    with pytest.raises(RecordError, match=r"does not fit the Avro schema: \w+: "):
+    with pytest.raises(RecordError, match=r"does not match the Avro schema: \w+: "):
         writer.serialize(Row("1", None, [], {}))
     with pytest.raises(RecordError, match=r"^message b'' does not match the Avro schema: EOFError"):
         reader.deserialize(b"")
@@ -217,7 +217,7 @@ def test_rows_that_do_not_fit_or_are_gone_are_refused(schema: Any) -> None:
     with pytest.raises(RecordError, match=r"\w+ cannot encode a DELETE or UPDATE_BEFORE row; .*; write to"):
         schema.serialize(gone)
     with pytest.raises(
-        RecordError, match=r"^record \(1, 2\) does not fit \w+; expected a row of \d fields: id, "
+        RecordError, match=r"^record \(1, 2\) does not match \w+; expected a row of \d fields: id, "
     ):
         schema.serialize((1, 2))
     assert pickle.loads(pickle.dumps(schema)).__class__ is schema.__class__

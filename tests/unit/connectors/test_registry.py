@@ -63,7 +63,7 @@ def test_a_schema_of_another_format_is_refused(answers: Answers) -> None:
 def test_what_avro_does_not_understand_is_refused_whole(answers: Answers) -> None:
     answers.given["/schemas/ids/3"] = (200, {"schema": ORDER})
     schema = RegistryAvro(registry(answers))
-    with pytest.raises(RecordError, match=r"^the message does not match schema 3, or does not fit"):
+    with pytest.raises(RecordError, match=r"^the message does not match schema 3, or does not match"):
         schema.deserialize(framed(3))
     with pytest.raises(RecordError, match="2 trailing bytes"):
         schema.deserialize(framed(3) + b"\x0e\0\0")
@@ -72,7 +72,7 @@ def test_what_avro_does_not_understand_is_refused_whole(answers: Answers) -> Non
 def test_a_message_of_an_older_schema_is_made_to_fit_or_refused(answers: Answers) -> None:
     answers.given["/schemas/ids/3"] = (200, {"schema": ORDER})
     newer = {"type": "record", "name": "Order", "fields": [{"name": "user", "type": "string"}]}
-    with pytest.raises(RecordError, match=r"does not fit the schema of the program: SchemaResolutionError"):
+    with pytest.raises(RecordError, match=r"does not match the schema of the program: SchemaResolutionError"):
         RegistryAvro(registry(answers), json.dumps(newer)).deserialize(framed(3) + b"\x0e")
     newer["fields"] = [{"name": "user", "type": "string", "default": "ada"}]
     assert RegistryAvro(registry(answers), json.dumps(newer)).deserialize(framed(3) + b"\x0e") == {
@@ -158,7 +158,7 @@ def test_records_that_do_not_fit_their_schema_are_refused(answers: Answers) -> N
         (RegistryJson(registry(answers), '{"type": "string"}', subject="s"), 5),
         (RegistryProtobuf(registry(answers), type_pb2.Field, subject="s"), duration_pb2.Duration()),
     ):
-        with pytest.raises(RecordError, match=r"^record .* does not fit the schema of subject 's': \w+: "):
+        with pytest.raises(RecordError, match=r"^record .* does not match the schema of subject 's': \w+: "):
             schema.serialize(record)
 
 

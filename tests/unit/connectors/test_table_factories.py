@@ -188,7 +188,7 @@ def test_a_printed_change_shows_its_kind(
             {"fields.rate.min": "2", "fields.rate.max": "1"},
             "2.0 to 1.0 is out of range; expected values of DOUBLE",
         ),
-        ({"fields.name.length": "0"}, "length 0 does not fit; expected a length of STRING"),
+        ({"fields.name.length": "0"}, "length 0 is out of range of STRING; expected 1 to 2147483647"),
         (
             {
                 "fields.id.kind": "sequence",
@@ -208,7 +208,7 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], message: s
 
 
 def test_a_length_of_a_char_is_that_of_its_type() -> None:
-    with pytest.raises(ConfigError, match=r"length 3 does not fit; expected a length of CHAR\(5\)"):
+    with pytest.raises(ConfigError, match=r"length 3 is out of range of CHAR\(5\); expected 5"):
         one_column("CHAR(5)", {"fields.x.length": "3"})
 
 

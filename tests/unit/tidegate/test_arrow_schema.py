@@ -95,7 +95,7 @@ def test_its_values_come_back_from_a_column(logical: LogicalType, value: Any) ->
         ),
         (
             DataTypes.RAW("a.B"),
-            r"column 'x' is RAW\('a.B', 'pickle'\), which no Arrow type holds; expected .*; cast it",
+            r"column 'x' is RAW\('a.B', 'pickle'\), which has no Arrow type; expected .*; cast it",
         ),
         (
             DataTypes.ARRAY(DataTypes.ROW([DataTypes.FIELD("at", DataTypes.TIME(7))])),

@@ -342,10 +342,10 @@ def test_rows_are_keys_and_whatever_is_declared_a_tuple_becomes_one(
 )
 def test_declared_keys_that_would_change_are_refused(key: Any, info: TypeInformation) -> None:
     with pytest.raises(
-        RecordError, match=r"key does not fit its declared type; got .*; expected .*; convert it in the"
+        RecordError, match=r"key does not have its declared type; got .*; expected .*; convert it in the"
     ):
         canonical(key, info)
-    with pytest.raises(RecordError, match="key does not fit its declared type"):
+    with pytest.raises(RecordError, match="key does not have its declared type"):
         canonical_batch([key], info)
 
 

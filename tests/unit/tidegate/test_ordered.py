@@ -195,7 +195,7 @@ def test_a_type_without_order_is_refused(info: TypeInformation | None, match: st
 
 
 def test_a_value_that_does_not_fit_its_declared_type_is_refused() -> None:
-    with pytest.raises(RecordError, match="key does not fit its declared type; got str 'a'; expected long"):
+    with pytest.raises(RecordError, match="key does not have its declared type; got str 'a'; expected long"):
         KeyOrder(Types.LONG())("a")
     with pytest.raises(RecordError, match=r"object .* cannot be ordered"):
         ordered_bytes(object())

@@ -152,7 +152,7 @@ def test_a_change_is_refused_where_its_record_does_not_say_it() -> None:
     with pytest.raises(
         RecordError,
         match=r"^sink: the kind of a change would be lost; got 'a' as DELETE; expected inserts, or rows, which have their "
-        r"kind; use a sink that takes changes, or map changes to rows$",
+        r"kind; use a sink that accepts changes, or map changes to rows$",
     ):
         values_with_kinds(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.DELETE]), "sink")
 

@@ -71,7 +71,7 @@ def test_another_class_with_the_same_value_is_converted(type: str, value: Any, k
 
 
 REFUSED: list[tuple[str, Any, str]] = [
-    ("INT NOT NULL", None, "value does not fit INT NOT NULL; got None; expected a value"),
+    ("INT NOT NULL", None, "value cannot be converted to INT NOT NULL; got None; expected a value"),
     ("CHAR(2)", "a", "exactly 2 characters of str"),
     ("VARCHAR(2)", "abc", "got 'abc'; expected at most 2 characters of str"),
     ("STRING", b"a", "of str"),
@@ -111,16 +111,16 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("INTERVAL DAY(1) TO SECOND(0)", datetime.timedelta(days=10), "less than 10 days"),
     ("INTERVAL SECOND(3)", 1_000_000, "a timedelta"),
     ("ARRAY<INT>", {1}, "expected a list"),
-    ("ARRAY<INT>", ["x"], "value does not fit INT; got 'x'"),
+    ("ARRAY<INT>", ["x"], "value cannot be converted to INT; got 'x'"),
     ("MAP<INT, INT>", [(1, 2)], "expected a dict"),
     ("MAP<DECIMAL(3, 1), INT>", {decimal.Decimal("1.0"): 1, "x": 2}, "a Decimal or int"),
-    ("MULTISET<INT>", {1: 0}, "count of a MULTISET does not fit; got 0; expected an int from 1 on"),
-    ("ROW<a INT, b INT>", (1,), "row does not fit; got .*; expected a tuple of 2"),
+    ("MULTISET<INT>", {1: 0}, "count of a MULTISET is invalid; got 0; expected an int from 1 on"),
+    ("ROW<a INT, b INT>", (1,), "row does not match its type; got .*; expected a tuple of 2"),
     ("ROW<a INT>", {"b": 1}, "with the fields a"),
     ("ROW<a INT>", Row(b=1), "with the fields a"),
     ("ROW<a INT>", Row.of_kind(RowKind.DELETE, 1), "with the fields a"),
-    ("ROW<a INT>", "x", "row does not fit"),
-    ("ROW<a TINYINT>", (300,), "column 'a': value does not fit TINYINT; got 300"),
+    ("ROW<a INT>", "x", "row does not match its type"),
+    ("ROW<a TINYINT>", (300,), "column 'a': value cannot be converted to TINYINT; got 300"),
     ("RAW('app.Money', 'pickle')", 1, "an object of app.Money"),
     ("NULL", 1, "expected None"),
 ]
@@ -145,5 +145,7 @@ def test_a_row_of_a_table_names_the_column_that_does_not_fit() -> None:
     convert = row_converter(("id", "name"), (parse_type("BIGINT NOT NULL"), parse_type("STRING")))
 
     assert convert(Row(name="ada", id=1)) == (1, "ada")
-    with pytest.raises(RecordError, match="column 'id': value does not fit BIGINT NOT NULL; got None"):
+    with pytest.raises(
+        RecordError, match="column 'id': value cannot be converted to BIGINT NOT NULL; got None"
+    ):
         convert((None, "ada"))

@@ -173,7 +173,7 @@ def test_a_key_that_does_not_fit_is_refused(opened: Open) -> None:
     state = store.state(BY_TIME)
     for use in (state.get, state.range, state.remove_range):
         with pytest.raises(
-            RecordError, match="key does not fit its declared type; got str 'x'; expected long"
+            RecordError, match="key does not have its declared type; got str 'x'; expected long"
         ):
             use("x")
 

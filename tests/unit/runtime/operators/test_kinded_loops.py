@@ -122,11 +122,11 @@ def test_a_step_that_takes_insertions_only_refuses_changes_of_batches_and_of_row
     last = stage("map", lambda row: row, number=1, outputs=(0,), takes="insert-only")
     alone, behind = last, stage("map", lambda row: row, last)
 
-    with pytest.raises(RecordError, match=r"takes insertions only got 7 as DELETE"):
+    with pytest.raises(RecordError, match=r"accepts insertions only got 7 as DELETE"):
         run(alone, [7], [DELETE])
     loop = compile_stages("unknown", behind, timed=False)
     assert loop.run([Row(1), 2], None, None)[0][0] == [Row(1), 2]
-    with pytest.raises(RecordError, match=r"takes insertions only got -D<Row\(1\)> as DELETE"):
+    with pytest.raises(RecordError, match=r"accepts insertions only got -D<Row\(1\)> as DELETE"):
         loop.run([Row.of_kind(DELETE, 1)], None, None)
     assert "refuse_change" not in compile_stages("head", alone, timed=False).source
 

@@ -71,7 +71,7 @@ def test_slots_run_out(storage: CheckpointStorage) -> None:
     with pytest.raises(
         UnavailableError,
         match=r"^batch 3 of query query: 2 attempts at part 1 failed, so all of its names are taken; find out "
-        r"what kills them, then raise the option attempts$",
+        r"why they end, then increase the option attempts$",
     ):
         batches.claim(3, part=1, most=2)
 
