@@ -27,7 +27,7 @@ __all__ = ["PostgresSession"]
 _RECORD: Final = ("22", "23")
 """Classes of SQLSTATE of errors of a single row, such as a constraint."""
 _CONFIG: Final = ("28", "3D", "42", "0A", "55000")
-"""Of what a person must change: login, database, names and privileges, a feature that is off."""
+"""Classes of SQLSTATE that a person must fix: login, database, names and privileges, a disabled feature."""
 _LOGIN: Final = re.compile(
     r"authentication|does not exist|pg_hba\.conf|no password supplied|not permitted to log in|certificate"
 )
@@ -39,7 +39,7 @@ _SETTINGS: Final = (
     "SET DateStyle = 'ISO'",
     "SET IntervalStyle = 'postgres'",
     "SET idle_in_transaction_session_timeout = 0",
-    # Stages are filled and emptied faster than they are analysed, so the planner cannot know how few rows it joins with a table.
+    # Staging tables are filled and emptied faster than they are analysed, so the planner overestimates their rows.
     "SET enable_hashjoin = off",
     "SET enable_mergejoin = off",
 )
@@ -92,12 +92,12 @@ class PostgresSession(Session):
             return cursor.fetchall() if cursor.description is not None else []
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows it changed."""
+        """The number of rows that it changed."""
         with self._translated():
             return self._connection.execute(_sql(sql, values), values or None).rowcount
 
     def stream(self, sql: str, values: Sequence[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """By a cursor of the server, in a transaction of its own."""
+        """By a server-side cursor, in its own transaction."""
         name = f"tidegate_{new_id(8)}"
         with self._translated(), self._connection.transaction(), self._connection.cursor(name) as cursor:
             cursor.execute(_sql(sql, values), values or None)
@@ -130,21 +130,21 @@ class PostgresSession(Session):
             self._connection.close()
 
     def epoch_table(self, stage: str) -> str:
-        """The stage itself, in a transaction that lasts until the barrier."""
+        """The staging table itself, in a transaction that lasts until the barrier."""
         self.begin()
         return stage
 
     def keep_epoch(self, stage: str) -> None:
-        """What was collected is there."""
+        """Nothing to do: the rows are in the staging table."""
 
     def scratch(self, target: str) -> str:
-        """Emptied by the end of each transaction."""
+        """A temporary table that each commit empties."""
         made = f"SELECT {_HEAD}, t.* FROM {target} AS t WITH NO DATA"
         self.execute(f"CREATE TEMPORARY TABLE tidegate_scratch ON COMMIT DELETE ROWS AS {made}")
         return "pg_temp.tidegate_scratch"
 
     def finish_prepared(self, statement: str) -> bool:
-        """Whether there is such a prepared transaction, which this ends."""
+        """End a prepared transaction; False if it does not exist."""
         try:
             self._connection.execute(statement.encode())
         except psycopg.errors.UndefinedObject:
@@ -161,7 +161,7 @@ class PostgresSession(Session):
             raise self._of(error, table, rows) from error
 
     def _of(self, error: psycopg.Error, table: str = "", rows: Sequence[Any] = ()) -> TidegateError:
-        """The error in our words; that of a login has no values in it, and none of a row is shown but the row at fault."""
+        """The translated error; it shows no credentials, and only the row that caused it."""
         state, said = error.sqlstate or "", error.diag
         text = said.message_primary or str(error).strip().partition("\n")[0]
         more = "; ".join(filter(None, (said.message_detail, said.context if table else None)))
@@ -186,7 +186,7 @@ class PostgresCatalog(Catalog):
         return self._session.execute("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0] is True
 
     def describe(self, table: str) -> TableInfo | None:
-        """What the catalog says."""
+        """Read from the catalog."""
         name = (table,)
         columns = tuple(ColumnInfo(*each) for each in self._session.execute(_COLUMNS, name))
         if not columns:
@@ -201,12 +201,12 @@ class PostgresCatalog(Catalog):
         )
 
     def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """Those that `has_table_privilege` denies."""
+        """The privileges that `has_table_privilege` denies."""
         sql = "SELECT has_table_privilege(to_regclass(?), ?)"
         return [each for each in wanted if not self._session.execute(sql, (table, each))[0][0]]
 
     def created_like(self, target: str, stage: str) -> list[str]:
-        """The types of the table, and its checks for whole rows; NULL is allowed, since a delete has keys only."""
+        """The types of the table, and its CHECK constraints for whole rows; NULL is allowed, since a delete has only its key."""
         created = [f"CREATE TABLE {stage} AS SELECT {_HEAD}, t.* FROM {target} AS t WITH NO DATA"]
         created += [
             f"ALTER TABLE {stage} ADD CHECK (tg_kind = 1 OR tg_unchanged IS NOT NULL OR ({expression}))"
@@ -216,8 +216,8 @@ class PostgresCatalog(Catalog):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        # Of the session, as one of the transaction would be waited for inside of it: and a transaction may not see what was
-        # created since it began to look for names.
+        # A lock of the session, taken before the transaction: a transaction that waits for it may not see tables created
+        # meanwhile.
         self._session.execute("SELECT pg_advisory_lock(hashtextextended('tidegate', 0))")
         try:
             yield
@@ -226,7 +226,7 @@ class PostgresCatalog(Catalog):
 
 
 class PostgresPrepared(PreparedTransactions):
-    """PREPARE TRANSACTION and what belongs to it."""
+    """Prepared transactions of Postgres."""
 
     def __init__(self, session: PostgresSession) -> None:
         self._session = session
@@ -240,7 +240,7 @@ class PostgresPrepared(PreparedTransactions):
         return self._session.finish_prepared(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}'")
 
     def begun_with(self, prefix: str) -> list[tuple[str, int]]:
-        """Those in `pg_prepared_xacts`."""
+        """The transactions in `pg_prepared_xacts`."""
         sql = (
             "SELECT gid, (extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint FROM pg_prepared_xacts "
             "WHERE database = current_database() AND starts_with(gid, ?)"

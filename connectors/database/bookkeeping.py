@@ -1,15 +1,15 @@
-"""Tables of the sink in the target database: who owns the work of an operator, and which work is committed.
+"""Bookkeeping tables of the sink in the target database: the owner of each operator, and committed work.
 
 | table | holds |
 |---|---|
-| `tidegate_claims` | a row for each operator of each pipeline: where its checkpoints are |
+| `tidegate_claims` | a row for each operator of each pipeline: the location of its checkpoints |
 | `tidegate_fences` | a row for each operator: the newest owner's fencing term, and how often writers were fenced; writers lock it |
-| `tidegate_work` | a row for each prepared piece of work: what names it, and whether it is committed |
+| `tidegate_work` | a row for each prepared piece of work: its name, and whether it is committed |
 | `tidegate_stage_<table>_<hash>` | rows of prepared work, which are not visible in the table; the hash is that of its columns |
 | `tidegate_gone_<table>_<hash>` | positions of deleted keys, for writes by position |
 
-A row of `tidegate_work` and the rows it stands for become visible, or vanish, in one transaction: so the row proves what became of
-them.
+A row of `tidegate_work` and the data rows of this work become visible, or are deleted, in one transaction: so the row proves
+their outcome.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _CLAIMS: Final = "tidegate_claims"
 _FENCES: Final = "tidegate_fences"
 _WORK: Final = "tidegate_work"
 _LONGEST: Final = 40
-"""How much of a table's name is in that of its stage; Postgres cuts names at 63 bytes."""
+"""The length of a table's name within the name of its staging table; Postgres truncates names at 63 bytes."""
 _HORIZON: Final = 1_000
-"""How many checkpoints committed work is remembered for; a commit is asked for until it is settled, in order."""
+"""The number of checkpoints for which committed work is kept; commits are retried until settled, in order."""
 _PRUNE: Final = 64
-"""Every so many checkpoints older rows go."""
+"""The number of checkpoints between two deletions of old rows."""
 
 
 class Fence(NamedTuple):
-    """What a writer finds when it opens, and must find again whenever it makes something ready."""
+    """The fence that a writer reads when it opens, and that must be unchanged whenever it prepares work."""
 
     term: int
     generation: int
 
 
 class Piece(NamedTuple):
-    """Prepared work as the database knows it."""
+    """Prepared work in the database."""
 
     id: int
     name: str
@@ -71,7 +71,7 @@ class SinkTables:
         self.work = self._front + quoted(_WORK)
 
     def stage_of(self, table: str, info: TableInfo) -> str:
-        """The name of the stage of a table with these columns."""
+        """The name of the staging table of a table with these columns."""
         return self._named("stage", table, info, ())
 
     def gone_of(self, table: str, info: TableInfo, kept: Sequence[str]) -> str:
@@ -79,11 +79,11 @@ class SinkTables:
         return self._named("gone", table, info, kept)
 
     def create(self) -> None:
-        """Create what all operators share."""
+        """Create the tables that all operators share."""
         self._session.catalog.create(self.work, self.statements())
 
     def statements(self) -> list[str]:
-        """What creates the tables that all operators share."""
+        """Statements for the tables that all operators share."""
         claims = f"CREATE TABLE {self.claims} (owner text PRIMARY KEY, home text NOT NULL)"
         fences = f"CREATE TABLE {self.fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
         work = (
@@ -98,7 +98,7 @@ class SinkTables:
     def gone_statements(
         self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]
     ) -> list[str]:
-        """What creates the table of deleted keys of a table."""
+        """Statements for the table of deleted keys of a table."""
         like = f"SELECT CAST(0 AS bigint) AS tg_work, {names_of(columns)} FROM {target} WHERE 1 = 0"
         index = quoted(f"tidegate_gone_{xxhash.xxh32_hexdigest(gone.encode())}")
         return [
@@ -115,7 +115,7 @@ class SinkTables:
 
 
 class Ownership:
-    """Which pipeline an operator's work belongs to, and which of its writers may still write."""
+    """Ownership of an operator's work: the claim of a pipeline, and the fence against older writers."""
 
     def __init__(self, session: Session, tables: SinkTables, owner: str) -> None:
         self._session = session
@@ -123,10 +123,10 @@ class Ownership:
         self._owner = owner
 
     def claim(self, home: str, *, take_over: bool) -> None:
-        """Make sure that the operator belongs to the pipeline with these checkpoints; one without any claims nothing.
+        """Claim the operator for the pipeline with these checkpoints; a pipeline without checkpoints claims nothing.
 
         Raises:
-            ConfigError: it belongs to another one.
+            ConfigError: another pipeline has claimed it.
         """
         session = self._session
         if not home:
@@ -144,7 +144,7 @@ class Ownership:
             session.execute(f"UPDATE {self._tables.claims} SET home = ? WHERE owner = ?", (home, self._owner))
 
     def fence(self, term: FencingTerm, *, take_over: bool) -> None:
-        """Refuse all writers that were opened before. Terms of a pipeline that is taken over say nothing.
+        """Fence all writers that were opened before. Terms of a pipeline that is taken over are ignored.
 
         Raises:
             FencedError: the operator has a newer owner.
@@ -155,7 +155,7 @@ class Ownership:
             raise self._fenced()
 
     def fence_now(self, term: FencingTerm) -> Fence:
-        """What a writer that opens must find again later.
+        """The fence for a writer that opens; it checks the fence again later.
 
         Raises:
             FencedError: the operator has a newer owner than the writer's.
@@ -168,10 +168,10 @@ class Ownership:
         return found
 
     def check(self, fence: Fence) -> None:
-        """Make sure, until the transaction ends, that no owner has fenced this writer.
+        """Check that no owner has fenced this writer, and lock the fence until the transaction ends.
 
         Raises:
-            FencedError: one has.
+            FencedError: a newer owner has fenced it.
         """
         query = f"SELECT term, generation FROM {self._tables.fences} WHERE owner = ?"
         found = self._session.execute(query + self._session.locking, (self._owner,))
@@ -179,7 +179,7 @@ class Ownership:
             raise self._fenced()
 
     def _be_fenced(self) -> None:
-        """Let there be a row to lock."""
+        """Create the row to lock."""
         insert = f"INSERT INTO {self._tables.fences} VALUES (?, 0, 0) ON CONFLICT (owner) DO NOTHING"
         self._session.execute(insert, (self._owner,))
 
@@ -198,7 +198,7 @@ class WorkTable:
         self._owner = owner
 
     def note(self, id: int, work: WorkName, stage: str, clock: Clock, *, committed: bool) -> None:
-        """Write down a piece of work, in the transaction that makes it durable."""
+        """Insert the row of a piece of work, in the transaction that makes it durable."""
         values = (
             *(id, self._owner, work.build(), _history(work), work.subtask, work.checkpoint, work.term, stage),
             *(clock.now_ms(), committed),
@@ -206,7 +206,7 @@ class WorkTable:
         self._session.execute(f"INSERT INTO {self._work} VALUES ({', '.join('?' * len(values))})", values)
 
     def mark_committed(self, id: int) -> bool:
-        """Whether this transaction is the one that commits a piece of work."""
+        """Mark a piece of work as committed; False if another transaction has done so."""
         return bool(
             self._session.change(
                 f"UPDATE {self._work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)
@@ -214,17 +214,17 @@ class WorkTable:
         )
 
     def is_committed(self, id: int) -> bool:
-        """Whether the table proves that a piece of work is visible."""
+        """Whether a piece of work is committed, and so visible."""
         return bool(self._session.execute(f"SELECT 1 FROM {self._work} WHERE id = ? AND committed", (id,)))
 
     def is_forgotten(self, work: WorkName) -> bool:
-        """Whether work of this age would have no row any more if it had been committed."""
+        """Whether the row of work this old would be deleted by now if it had been committed."""
         query = f"SELECT max(checkpoint) FROM {self._work} WHERE owner = ? AND history = ? AND subtask = ? AND committed"
         newest = self._session.execute(query, (self._owner, _history(work), work.subtask))[0][0]
         return newest is not None and work.checkpoint is not None and work.checkpoint < newest - _HORIZON
 
     def prune(self, work: WorkName) -> None:
-        """Forget what is too old to be asked for, once in a while."""
+        """Delete rows that are too old to be needed, periodically."""
         checkpoint = work.checkpoint or 0
         if checkpoint % _PRUNE == 0:
             old = f"DELETE FROM {self._work} WHERE owner = ? AND subtask = ? AND checkpoint < ? AND history = ? AND committed"
@@ -236,7 +236,7 @@ class WorkTable:
         return [Piece(*each) for each in self._session.execute(query, (self._owner,))]
 
     def remove(self, piece: Piece) -> bool:
-        """Remove a piece of work, unless it was committed or removed meanwhile."""
+        """Remove a piece of work, unless it was committed or removed in the meantime."""
         with self._session.transaction():
             gone = self._session.change(
                 f"DELETE FROM {self._work} WHERE id = ? AND NOT committed", (piece.id,)
@@ -247,7 +247,7 @@ class WorkTable:
 
 
 class Bookkeeping:
-    """All of it, for one operator, whose name is what `owner_name` calls it."""
+    """All bookkeeping of one operator, with the name from `owner_name`."""
 
     def __init__(self, session: Session, schema: str | None, owner: str) -> None:
         self.tables = SinkTables(session, schema)

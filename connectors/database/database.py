@@ -1,4 +1,4 @@
-"""Address of a database and how to log in; what programs give to sources and sinks.
+"""Database address and login, for sources and sinks.
 
 Example:
     >>> Database("jdbc:postgresql://db:5432/shop", username="ada", password="secret")
@@ -28,18 +28,18 @@ _SECRET: Final = re.compile(r"(://[^/@\s]*:)[^/@\s]*@|((?:ssl)?password=)[^&\s]*
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is.
+    """The address of a database and its login.
 
     Args:
-        url: `postgresql://host:port/database`, perhaps with libpq's parameters (`?sslmode=verify-full&sslrootcert=...`), or
-            `sqlite:/path/to/file`; a `jdbc:` in front is left out. Without a password.
-        username: Whom to log in as; Postgres takes the OS user if it is None.
-        password: Shown nowhere. If it is None, libpq looks into `PGPASSWORD` and `~/.pgpass`.
+        url: `postgresql://host:port/database`, optionally with libpq's parameters (`?sslmode=verify-full&sslrootcert=...`), or
+            `sqlite:/path/to/file`; a prefix `jdbc:` is ignored. Without a password.
+        username: The user; None is the OS user for Postgres.
+        password: The password, never shown. If it is None, libpq reads `PGPASSWORD` and `~/.pgpass`.
         connect_timeout_ms: How long to wait for a connection.
         lock_timeout_ms: How long a statement waits for a lock.
 
     Raises:
-        ConfigError: the URL is of no known database, or has a password in it.
+        ConfigError: the URL is not of a known database, or contains a password.
     """
 
     url: str
@@ -60,7 +60,7 @@ class Database:
             # Subtasks and committers may run in processes with another working directory.
             url = f"sqlite:{Path(rest.removeprefix('//')).absolute()}"
         elif scheme not in ("postgresql", "postgres") or not rest.startswith("//"):
-            raise ConfigError(f"database url {shown!r} is of no known database; expected {_KNOWN}")
+            raise ConfigError(f"database url {shown!r} is not of a known database; expected {_KNOWN}")
         object.__setattr__(self, "url", url)
         for name in ("connect_timeout_ms", "lock_timeout_ms"):
             if getattr(self, name) < 1:
@@ -68,7 +68,7 @@ class Database:
 
     @property
     def dialect(self) -> Dialect:
-        """Which SQL it speaks."""
+        """The SQL dialect."""
         return "sqlite" if self.url.startswith("sqlite:") else "postgresql"
 
     @property
@@ -81,11 +81,11 @@ class Database:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Those behind the address."""
+        """The parameters after the address."""
         return dict(parse_qsl(urlsplit(self.url).query))
 
     def connect(self) -> Session:
-        """A connection of its own.
+        """Open a new connection.
 
         Raises:
             ConfigError: the database refuses the login, or does not exist.

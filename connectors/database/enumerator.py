@@ -19,12 +19,12 @@ __all__ = ["TableEnumerator"]
 
 
 class TableEnumerator(ListEnumerator[TableSplit]):
-    """Deals ranges of about the same width.
+    """Assigns ranges of about the same width.
 
     Args:
-        source: What is read.
+        source: The source.
         context: How to reach the readers.
-        restored: The snapshot of an earlier enumerator, whose ranges stay as they are.
+        restored: The snapshot of an earlier enumerator; its ranges are unchanged.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class TableEnumerator(ListEnumerator[TableSplit]):
         self._cut = restored is not None
 
     def start(self) -> None:
-        """Look for the smallest and the largest value of the column.
+        """Query the smallest and the largest value of the column.
 
         Raises:
-            ConfigError: the table does not fit the source.
+            ConfigError: the table or the column does not exist, or the column has another type.
             UnavailableError: the database does not answer.
         """
         if not self._cut:
@@ -62,7 +62,7 @@ class TableEnumerator(ListEnumerator[TableSplit]):
             session.close()
         if not isinstance(low, int | None) or not isinstance(high, int | None):
             raise ConfigError(
-                f"column {column!r} of table {source.table} holds {type(low).__name__}; expected whole numbers to cut the table by; "
+                f"column {column!r} of table {source.table} holds {type(low).__name__}; expected whole numbers to partition the table; "
                 "use another column, or none"
             )
         ranges = [] if low is None or high is None else _ranges(low, high, source.partitions)
@@ -70,7 +70,7 @@ class TableEnumerator(ListEnumerator[TableSplit]):
 
 
 def _ranges(low: int, high: int, parts: int) -> list[TableSplit]:
-    """Ranges that together hold both ends."""
+    """Ranges that together include both bounds."""
     width = high + 1 - low
     bounds = sorted({low + width * part // parts for part in range(parts + 1)})
     return [TableSplit(SplitId(f"{first}-{last}"), first, last) for first, last in pairwise(bounds)]

@@ -1,4 +1,4 @@
-"""Checks of the table that a sink writes: what a writer refuses when it opens, and what `tidegate check` reports."""
+"""Checks of the target table of a sink: errors when a writer opens, and findings of `tidegate check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["check_target", "inspected"]
 
 
 def check_target(session: Session, sink: DatabaseSink) -> TableInfo:
-    """What the table is like that a sink writes.
+    """The description of a sink's target table, checked.
 
     Raises:
         ConfigError: it does not exist, lacks a column, has no unique index of the key, or prepared transactions are off.
@@ -51,7 +51,7 @@ def check_target(session: Session, sink: DatabaseSink) -> TableInfo:
 
 
 def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: str) -> Iterator[Finding]:
-    """What was looked at.
+    """The findings.
 
     Raises:
         ConfigError: as `check_target`.
@@ -82,7 +82,7 @@ def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: 
 
 
 def _constraints(sink: DatabaseSink, info: TableInfo) -> Iterator[Finding]:
-    """Constraints that writers in several transactions can break together, or wait for each other by."""
+    """Constraints that concurrent writers may violate together, or that make them wait for each other."""
     others: Sequence[str] = info.other_unique if not sink.key else info.other_unique[1:]
     if sink.mode == "prepared" and info.other_unique:
         yield Finding(
@@ -96,17 +96,17 @@ def _constraints(sink: DatabaseSink, info: TableInfo) -> Iterator[Finding]:
         yield Finding(
             "constraints",
             "warning",
-            f"{sink.table} has unique indexes besides the key ({', '.join(info.other_unique)}): a row that breaks one is found "
-            "when its checkpoint is committed, which is then retried until a person helps",
-            "see that rows cannot break them, or write with one writer",
+            f"{sink.table} has unique indexes besides the key ({', '.join(info.other_unique)}): a row that violates one is found "
+            "when its checkpoint is committed, which is then retried until the row can be written",
+            "make sure that rows cannot violate them, or write with one writer",
         )
     if info.foreign:
         yield Finding(
             "constraints",
             "problem" if sink.mode == "prepared" else "warning",
-            f"{sink.table} has foreign keys ({', '.join(info.foreign)}): rows of other sinks are committed at other moments, and "
+            f"{sink.table} has foreign keys ({', '.join(info.foreign)}): rows of other sinks are committed at other times, and "
             "one that refers to a row which is not visible yet is refused",
-            "write the tables that are referred to by other means, or make the constraints NOT VALID or drop them",
+            "write the referenced tables in another way, or make the constraints NOT VALID or drop them",
         )
 
 

@@ -1,7 +1,7 @@
-"""Lookup function of a database table: the rows that have a key, with a cache that may be asked instead.
+"""Lookup function of a database table: the rows of a key, optionally cached.
 
-Guarantee: the rows of a moment of the call; with a cache, of up to its expiry time before. A key with NULL in it finds nothing, as
-in SQL.
+Guarantee: the rows at the time of the call; with a cache, rows that may be as old as its expiry time. A key with NULL finds
+nothing, as in SQL.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tidegate.logical_types import LogicalType
 __all__ = ["DatabaseLookup", "LookupCache"]
 
 _AT_ONCE: Final = 500
-"""How many keys a statement has; SQLite allows few parameters."""
+"""The number of keys per statement; SQLite allows few parameters."""
 
 Rows = tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
 class LookupCache:
-    """How many keys are remembered, and for how long.
+    """Cache of looked-up keys: its size and expiry.
 
     Args:
-        rows: Keys that are remembered at most; those that were not asked for longest go first.
-        expire_ms: From when they are asked for again; None never.
-        missing: Whether a key without rows is remembered as well.
+        rows: The maximum number of cached keys; the least recently used are evicted.
+        expire_ms: The age at which an entry is queried again; None never.
+        missing: Whether keys without rows are cached as well.
     """
 
     rows: int
@@ -45,17 +45,17 @@ class LookupCache:
 
 @dataclass
 class DatabaseLookup(LookupFunction):
-    """Finds rows by statements that ask for many keys at once.
+    """Finds rows by statements with many keys each.
 
     Args:
-        database: Where the table is.
+        database: The database of the table.
         table: Its name.
         columns: The columns of the rows, with their types.
-        types: The types of these.
-        key: The columns that a key is of.
+        types: The types of these columns.
+        key: The columns of the key.
         retries: How often a statement is repeated if the database does not answer, on a new connection.
-        cache: What is remembered; None asks every time.
-        clock: What time it is, for the cache.
+        cache: The cache; None queries every time.
+        clock: The clock of the cache.
     """
 
     database: Database
@@ -71,10 +71,10 @@ class DatabaseLookup(LookupFunction):
     _known: OrderedDict[tuple[Any, ...], tuple[float, Rows]] = field(default_factory=OrderedDict, repr=False)
 
     def open(self) -> None:
-        """Connect, and look which types the columns of the key have.
+        """Connect, and read the types of the key columns.
 
         Raises:
-            ConfigError: the table does not fit.
+            ConfigError: the table or a column does not exist.
             UnavailableError: the database does not answer.
         """
         session = self.database.connect()
@@ -88,7 +88,7 @@ class DatabaseLookup(LookupFunction):
         """The rows of each key.
 
         Raises:
-            UnavailableError: the database does not answer, also after the retries.
+            UnavailableError: the database does not answer, even after the retries.
         """
         found = {key: rows for key in keys if (rows := self._remembered(key)) is not None}
         wanted = [key for key in dict.fromkeys(keys) if key not in found]
@@ -120,7 +120,7 @@ class DatabaseLookup(LookupFunction):
         assert self._session is not None
         wanted = [f"k{place}" for place in range(len(self.key))]
         row = f"({', '.join(('?', *self._casts))})"
-        # The first row says of which types the columns are.
+        # The first row declares the types of the columns.
         first = row if self._session.dialect == "sqlite" else row.replace("?", "CAST(? AS bigint)", 1)
         rows = ", ".join([first, *[row] * (len(keys) - 1)])
         same = " AND ".join(f"t.{quoted(name)} = v.{at}" for name, at in zip(self.key, wanted, strict=True))

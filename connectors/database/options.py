@@ -25,12 +25,12 @@ class DatabaseSinkOptions(PartialOptions):
             another table of the database until their checkpoint is decided. `prepared`: they wait in a prepared transaction.
             `at-least-once`: rows are visible at once, and a restart writes some of them again. None is `positions` where the
             sink has a position, else `staged`.
-        buffer_rows: How many rows are held in memory at most before they are sent.
-        flush_interval_ms: How long rows may wait in memory while others come, in modes whose rows are visible at once.
-        on_branch: What happens to rows committed after the checkpoint that a branch goes back to. None is `append` with a
+        buffer_rows: The maximum number of rows in memory before they are sent.
+        flush_interval_ms: The maximum time that rows wait in memory, in modes whose rows are visible at once.
+        on_branch: What happens to rows committed after a checkpoint when this checkpoint is restored. None is `append` with a
             key, where the replayed rows replace them, else `refuse`.
         schema: The schema of the sink's own tables; None is that of the table it writes.
-        prepared_alarm_ms: From which age on a prepared transaction is reported.
+        prepared_alarm_ms: The age at which a prepared transaction is reported.
         take_over: Replace the claim of a pipeline of the same name with its checkpoints elsewhere, and remove its work.
 
     Raises:
@@ -42,11 +42,11 @@ class DatabaseSinkOptions(PartialOptions):
         None,
         "positions, staged, prepared or at-least-once; default: positions where the sink has a position, else staged",
     )
-    buffer_rows: int = option(_KEY + "buffer-rows", 10_000, "rows that are held in memory at most")
+    buffer_rows: int = option(_KEY + "buffer-rows", 10_000, "maximum number of rows in memory")
     flush_interval_ms: int = option(
         _KEY + "flush-interval",
         200,
-        "how long rows may wait in memory while others come, if they are visible at once",
+        "maximum time that rows wait in memory, if they are visible at once",
         least=0,
     )
     on_branch: OnBranch | None = option(
@@ -59,7 +59,7 @@ class DatabaseSinkOptions(PartialOptions):
         _KEY + "schema", None, "schema of the sink's own tables; default: that of the table"
     )
     prepared_alarm_ms: int = option(
-        _KEY + "prepared-alarm", 600_000, "age from which on a prepared transaction is reported"
+        _KEY + "prepared-alarm", 600_000, "age at which a prepared transaction is reported"
     )
     take_over: bool = option(
         _KEY + "take-over", False, "take over the sink's work from the pipeline that claimed it"

@@ -1,4 +1,4 @@
-"""Reader of a database source: a cursor for each range that is being read, in a thread of its own."""
+"""Reader of a database source: one cursor per range, in a separate thread."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["TableFetcher"]
 
 _OPEN: Final = 2
-"""How many ranges are read at the same time, so that one that waits to be polled does not stop the next."""
+"""The number of ranges read at the same time, so that one that waits to be polled does not block the next."""
 _WAIT_S: Final = 0.01
 _PATIENCE: Final = 100
-"""How often a fetch waits for an open range, which may be paused, before it reads another one instead."""
+"""How often a fetch waits for an open range, which may be paused, before it reads another one."""
 
 
 class _Cursor(NamedTuple):
@@ -32,7 +32,7 @@ class _Cursor(NamedTuple):
 
 
 class TableFetcher(Fetcher[TableSplit]):
-    """Reads ranges by cursors of the database, so that no range is in memory as a whole."""
+    """Reads ranges by cursors of the database, so that no range is loaded into memory as a whole."""
 
     def __init__(self, source: DatabaseSource) -> None:
         self._source = source
@@ -44,7 +44,7 @@ class TableFetcher(Fetcher[TableSplit]):
         self._order = ""
 
     def fetch(self, splits: Sequence[TableSplit]) -> Iterator[Fetched[TableSplit]]:
-        """The next rows of a range that is open, or of a new one."""
+        """The next rows of an open range, or of a new one."""
         split = self._next(splits)
         if split is None:
             self._woken.wait(_WAIT_S)
@@ -61,7 +61,7 @@ class TableFetcher(Fetcher[TableSplit]):
         yield Fetched(split, self._decoded(split, rows), range(split.offset, end), split.after(end - 1))
 
     def wake_up(self) -> None:
-        """Return soon."""
+        """Make `fetch` return soon."""
         self._woken.set()
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class TableFetcher(Fetcher[TableSplit]):
             return list(rows)
         values: list[Any] = []
         try:
-            values.extend(map(self._decode, rows))  # its length tells which row failed
+            values.extend(map(self._decode, rows))  # its length is the index of the row that failed
         except RecordError as error:
             raise RecordError(
                 f"table {self._source.table}: row {split.offset + len(values)} of range {split.id!r} cannot be read: {error}"
@@ -139,7 +139,7 @@ class TableFetcher(Fetcher[TableSplit]):
 
 
 def _layout(session: Session, source: DatabaseSource) -> tuple[str, str]:
-    """The columns that are read, and an order in which no two rows that differ change places."""
+    """The columns to read, and a deterministic order of rows."""
     info = session.catalog.table(qualified(source.table), source.table)
     known = [column.name for column in info.columns]
     columns = known if source.columns is None else source.columns
@@ -151,5 +151,5 @@ def _layout(session: Session, source: DatabaseSource) -> tuple[str, str]:
     order = list(info.primary) or known
     if source.partition_column is not None and source.partition_column in order:
         order = [source.partition_column, *(name for name in order if name != source.partition_column)]
-    # A query needs a column; rows without any are cut to nothing behind it.
+    # A query needs at least one column; it is dropped from rows without columns.
     return names_of(columns) or "1", names_of(order)

@@ -1,4 +1,4 @@
-"""Rows of a sink: records as tuples of columns, checked, and folded so that a key occurs once.
+"""Rows of a sink: records converted to tuples of columns, checked, and folded to one row per key.
 
 Example:
     >>> folded = FoldedRows((0,))
@@ -31,12 +31,12 @@ _WRITE, _DELETE = 0, 1
 
 
 class RowReader:
-    """Records as tuples in the order of columns, or a refusal that names table, column and record.
+    """Converts records to tuples in the order of columns, or refuses them and names table, column and record.
 
     Args:
-        table: What messages call the table.
-        columns: The columns that are written, as the database has them.
-        key: The names of those that every change must have, also a delete.
+        table: The name of the table in messages.
+        columns: The columns that are written, as in the database.
+        key: The names of the key columns, which every change must have, including deletes.
     """
 
     def __init__(self, table: str, columns: Sequence[ColumnInfo], key: Collection[str]) -> None:
@@ -64,7 +64,7 @@ class RowReader:
         """The values of a record.
 
         Raises:
-            RecordError: it lacks a column, has other fields, or None where the table takes none.
+            RecordError: it lacks a column, has other fields, or None in a NOT NULL column.
         """
         row = record if type(record) is tuple else self._tuple(record)
         if len(row) != len(self._names):
@@ -114,11 +114,11 @@ class RowReader:
 
 
 class FoldedRows:
-    """The last change of each key: what a table needs to know of many changes.
+    """The last change of each key, folded from many changes.
 
     Args:
         key: The indexes of the key columns.
-        position: The indexes of the position: a change with an older one than that of its key does nothing.
+        position: The indexes of the position: a change with an older position than that of its key is ignored.
     """
 
     def __init__(self, key: Sequence[int], position: Sequence[int] = ()) -> None:
@@ -131,12 +131,12 @@ class FoldedRows:
         return len(self._rows)
 
     def fits(self, row: tuple[Any, ...]) -> bool:
-        """Whether a row can be folded: one with unchanged columns has no value for them behind a delete."""
+        """Whether a row can be folded: after a delete there are no values for UNCHANGED columns."""
         before = self._rows.get(self._key(row))
         return before is None or before[0] == _WRITE or UNCHANGED not in row
 
     def add(self, row: tuple[Any, ...], kind: RowKind) -> None:
-        """Take a change; that of a row before its update is none."""
+        """Add a change; UPDATE_BEFORE is ignored."""
         if kind is RowKind.UPDATE_BEFORE:
             return
         key = self._key(row)
@@ -150,16 +150,16 @@ class FoldedRows:
         self._rows[key] = (_DELETE if kind is RowKind.DELETE else _WRITE, row)
 
     def deletes(self) -> bool:
-        """Whether some of them delete."""
+        """Whether there are deletes."""
         return any(kind == _DELETE for kind, _ in self._rows.values())
 
     def unchanged(self) -> list[str]:
-        """The sets of columns that rows leave as they are, each as in `tg_unchanged`."""
+        """The sets of UNCHANGED columns of rows, each as in `tg_unchanged`."""
         rows = (row for kind, row in self._rows.values() if kind == _WRITE and UNCHANGED in row)
         return sorted({_left(row) for row in rows})
 
     def staged(self, work: int, chunk: int) -> Iterator[tuple[Any, ...]]:
-        """The rows as a stage holds them."""
+        """The rows in the form of the staging table."""
         for kind, row in self._rows.values():
             if UNCHANGED not in row:
                 yield (work, chunk, kind, None, *row)
@@ -168,7 +168,7 @@ class FoldedRows:
             yield (work, chunk, kind, left, *(None if value is UNCHANGED else value for value in row))
 
     def clear(self) -> None:
-        """Begin again."""
+        """Remove all rows."""
         self._rows.clear()
         self.changes = 0
 

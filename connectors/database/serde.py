@@ -1,4 +1,4 @@
-"""Rows of a database as the logical types of a table say."""
+"""Conversion of database rows to the logical types of a table."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FROM_TEXT: Final[dict[Root, Callable[[Any], Any]]] = {
     Root.DECIMAL: decimal.Decimal,
     Root.BOOLEAN: bool,
 }
-"""What SQLite has no type for."""
+"""Types that SQLite does not have."""
 
 
 def row_decoder(dialect: Dialect, names: tuple[str, ...], types: tuple[LogicalType, ...]) -> RowDecoder:
-    """What makes rows of these types of the rows of a database, without changing a value.
+    """A function that converts database rows to these types without loss.
 
     Example:
         >>> from tidegate.logical_types import DataTypes

@@ -1,6 +1,6 @@
-"""Connection of a database, as writers, committers and readers use it; one subclass per dialect.
+"""Database session for writers, committers and readers; one subclass per dialect.
 
-A session belongs to one thread at a time. Its errors are those of tidegate: `UnavailableError` if the same could succeed later,
+A session belongs to one thread at a time. Its errors are those of tidegate: `UnavailableError` if a retry may succeed,
 `RecordError` if the table refuses a row, `ConfigError` if a person must change something. They never show credentials.
 """
 
@@ -19,58 +19,58 @@ __all__ = ["Catalog", "ColumnInfo", "PreparedTransactions", "Session", "TableInf
 
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
-    """A column as the database has it."""
+    """A column in the database."""
 
     name: str
     type: str
     nullable: bool = True
     filled: bool = False
-    """Whether the database makes a value if none is given."""
+    """Whether the database has a default for it."""
     generated: bool = False
-    """Whether it can only be made by the database."""
+    """Whether only the database can write it (a generated column)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table as the database has it."""
+    """A table in the database."""
 
     columns: tuple[ColumnInfo, ...]
     unique: tuple[frozenset[str], ...] = ()
-    """The columns of each unique index that `ON CONFLICT` can name."""
+    """The columns of each unique index that `ON CONFLICT` can use."""
     primary: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
-    """The names of constraints that need rows of other tables."""
+    """The names of foreign keys."""
     other_unique: tuple[str, ...] = ()
     """The names of all unique and exclusion indexes."""
 
 
 class Session(ABC):
-    """A connection. Statements are committed one by one, outside of `transaction`."""
+    """A connection. Statements outside of `transaction` are committed one by one."""
 
     dialect: ClassVar[str]
     locking: ClassVar[str]
-    """What a query ends with so that no other transaction changes its rows until this one ends."""
+    """The suffix of a query that locks its rows until the transaction ends."""
     shown: str
-    """Which database it is, for messages."""
+    """The database in messages."""
     catalog: Catalog
     prepared: PreparedTransactions | None = None
     """None if the database cannot prepare transactions."""
 
     @abstractmethod
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement answers, none if it answers no rows. `?` stands for a value."""
+        """The rows that a statement returns; empty if it returns none. `?` is a parameter."""
 
     @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement changed."""
+        """The number of rows that a statement changed."""
 
     @abstractmethod
     def stream(self, sql: str, values: Sequence[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a query, `size` at a time, without holding all of them. The generator is to be closed."""
+        """The rows of a query, `size` at a time, without loading all of them. The caller must close the generator."""
 
     @abstractmethod
     def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], shown: str) -> None:
-        """Insert many rows. `table` is as SQL writes it; `shown` is what messages call it."""
+        """Insert many rows. `table` is its name in SQL; `shown` its name in messages."""
 
     @abstractmethod
     def begin(self) -> None:
@@ -86,56 +86,56 @@ class Session(ABC):
 
     @abstractmethod
     def epoch_table(self, stage: str) -> str:
-        """Where the rows of an epoch are collected; they become visible in `stage` all at once, by `keep_epoch`.
+        """The table for the rows of an epoch; `keep_epoch` moves them to `stage` at once.
 
-        Begins a transaction where that does not keep others waiting.
+        Begins a transaction if that does not block others.
         """
 
     @abstractmethod
     def keep_epoch(self, stage: str) -> None:
-        """Bring what was collected to the stage; a transaction is open behind it."""
+        """Move the rows of the epoch to the staging table; leaves a transaction open."""
 
     @abstractmethod
     def scratch(self, target: str) -> str:
-        """A temporary stage of a table, which is empty at the beginning of each transaction. Called once."""
+        """Create a temporary staging table, which is empty at the beginning of each transaction. Called once."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """A transaction: committed at the end of the block, rolled back after an exception."""
         self.begin()
         try:
             yield
         except BaseException:
-            with suppress(TidegateError):  # what ended the block says more
+            with suppress(TidegateError):  # the error of the block is more useful
                 self.end(commit=False)
             raise
         self.end(commit=True)
 
 
 class Catalog(ABC):
-    """What tables there are, and how the sink's own are created."""
+    """The tables of the database, and creation of the sink's own tables."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     @abstractmethod
     def exists(self, table: str) -> bool:
-        """Whether there is a table of this name, as SQL writes it."""
+        """Whether a table with this name in SQL exists."""
 
     @abstractmethod
     def describe(self, table: str) -> TableInfo | None:
-        """What a table is like; None if it does not exist."""
+        """The description of a table; None if it does not exist."""
 
     @abstractmethod
     def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """Which of these, such as `INSERT`, the user does not have."""
+        """The privileges, such as `INSERT`, that the user lacks."""
 
     @abstractmethod
     def created_like(self, target: str, stage: str) -> list[str]:
-        """The statements that create the stage of a table."""
+        """The statements that create the staging table of a table."""
 
     def table(self, table: str, shown: str) -> TableInfo:
-        """What a table is like.
+        """The description of a table.
 
         Raises:
             ConfigError: it does not exist.
@@ -143,7 +143,7 @@ class Catalog(ABC):
         found = self.describe(table)
         if found is None:
             raise ConfigError(
-                f"table {shown} does not exist in {self._session.shown}; create it, or correct its name, whose case counts"
+                f"table {shown} does not exist in {self._session.shown}; create it, or correct its name, which is case-sensitive"
             )
         return found
 
@@ -168,7 +168,7 @@ class Catalog(ABC):
 
     @abstractmethod
     def _alone(self) -> AbstractContextManager[object]:
-        """Wait until no other session creates tables of the sink, and keep others waiting."""
+        """Lock the creation of the sink's tables against other sessions."""
 
 
 class PreparedTransactions(ABC):
@@ -176,16 +176,16 @@ class PreparedTransactions(ABC):
 
     @abstractmethod
     def prepare(self, gid: str) -> None:
-        """Make the open transaction durable and invisible under this name, and end it."""
+        """Prepare the open transaction under this name: durable, but not visible."""
 
     @abstractmethod
     def finish(self, gid: str, *, commit: bool) -> bool:
-        """Commit a prepared transaction, or roll it back; False if there is none of this name, which says nothing of why."""
+        """Commit a prepared transaction, or roll it back; False if there is none with this name, whether it was committed or rolled back."""
 
     @abstractmethod
     def begun_with(self, prefix: str) -> list[tuple[str, int]]:
-        """Those of this database whose names begin so, each with its age in milliseconds."""
+        """The prepared transactions of this database with this prefix, each with its age in milliseconds."""
 
     @abstractmethod
     def limit(self) -> int:
-        """How many the server lets be prepared at the same time."""
+        """The maximum number of prepared transactions of the server."""

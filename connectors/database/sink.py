@@ -1,7 +1,7 @@
 """Database sink: writes records to a table.
 
-Guarantee: exactly once. Rows of a checkpoint appear in the table after it is decided, by one transaction that also notes that they
-did; or, with positions, at once, and writing them again changes nothing.
+Guarantee: exactly once. Rows of a checkpoint become visible after it is decided, in one transaction that also marks them as
+committed; or, with positions, at once, and writing them again has no effect.
 
 Example:
     >>> sink = DatabaseSink(Database("postgresql://db/shop"), "orders", ("id", "paid"), key=("id",))
@@ -44,18 +44,18 @@ class DatabaseSink(Sink):
     """A table as a sink.
 
     Args:
-        database: Where it is.
-        table: Its name, perhaps with its schema in front; the case counts.
+        database: The database of the table.
+        table: Its name, optionally with a schema; case-sensitive.
         columns: The columns that are written. Records are tuples or lists of their values in this order, or `Row`s and
-            dictionaries with their names. None takes all columns of the table that can be written.
+            dictionaries with their names. None is all columns of the table that can be written.
         key: Columns that identify a row: changes update and delete it. The table must have a unique index of exactly these.
-            Without a key rows are added, and insertions are the only changes.
+            Without a key rows are inserted, and other changes are refused.
         position: Columns whose values grow with each change of a key, such as the position in a log. With them rows are
-            visible at once, and a change with an older position than that of its row does nothing.
+            visible at once, and a change with an older position than that of its row is ignored.
         options: How to write.
 
     Raises:
-        ConfigError: the columns or the options do not go together.
+        ConfigError: the columns or the options exclude each other.
     """
 
     database: Database
@@ -78,9 +78,7 @@ class DatabaseSink(Sink):
                     f"database sink: {name!r} is in the key or the position, but not in the columns; got {', '.join(self.columns)}"
                 )
         if self.position and (not self.key or set(self.position) & set(self.key)):
-            raise ConfigError(
-                "database sink: a position needs a key, and other columns than those of the key"
-            )
+            raise ConfigError("database sink: a position needs a key, and columns that are not in the key")
         if self.mode == "positions" and not self.position:
             raise ConfigError("database sink: mode 'positions' needs the columns of the position")
         if self.position and self.mode not in ("positions", "at-least-once"):
@@ -97,21 +95,21 @@ class DatabaseSink(Sink):
 
     @property
     def delivery(self) -> Delivery:  # type: ignore[override]  # a property where others have a value
-        """What a reader of the table sees after failures."""
+        """The delivery guarantee."""
         return "at-least-once" if self.mode == "at-least-once" else "exactly-once"
 
     @property
     def takes(self) -> RowKinds:
-        """All changes with a key, else insertions."""
+        """All changes with a key, otherwise insertions."""
         return "any" if self.key else "insert-only"
 
     @property
     def on_branch(self) -> OnBranch:
-        """What happens to rows committed after the checkpoint a branch goes back to."""
+        """What happens to rows committed after a checkpoint when this checkpoint is restored."""
         return self.options.on_branch or ("append" if self.key else "refuse")
 
     def taking_over(self) -> Self:
-        """The same sink, which replaces the claim of another pipeline."""
+        """The same sink with `take_over`."""
         return replace(self, options=altered(self.options, take_over=True))
 
     def with_options(self, options_of: OptionsOf) -> Self:
@@ -122,7 +120,7 @@ class DatabaseSink(Sink):
         """Connects.
 
         Raises:
-            ConfigError: the table does not fit the sink, or the sink's own tables are missing and cannot be created.
+            ConfigError: the table cannot be written by this sink, or the sink's own tables are missing and cannot be created.
             FencedError: the pipeline has a newer owner.
         """
         session = self.database.connect()
@@ -133,7 +131,7 @@ class DatabaseSink(Sink):
             raise
 
     def open_committer(self, context: CommitterContext) -> DatabaseCommitter:
-        """Commits what is staged or prepared; connects when it is first needed."""
+        """Commits staged or prepared work; connects on first use."""
         owner = owner_name(context.pipeline, context.uid)
         take_over = self.options.take_over and not context.running
         return DatabaseCommitter(
@@ -147,7 +145,7 @@ class DatabaseSink(Sink):
         )
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
-        """Whether the database answers, and the table, its key, its constraints and the permissions fit."""
+        """Checks the database, the table, its key, its constraints and the privileges."""
         session = self.database.connect()
         try:
             yield Finding("database", "ok", f"{session.shown} answers")
@@ -158,7 +156,7 @@ class DatabaseSink(Sink):
             session.close()
 
     def ddl(self) -> list[str]:
-        """The statements that create the sink's own tables, for a user who may; connects to look at the table."""
+        """The statements that create the sink's own tables, for a user with the privilege; connects to read the table's columns."""
         session = self.database.connect()
         try:
             info = check_target(session, self)
@@ -187,7 +185,7 @@ class DatabaseSink(Sink):
         return DirectWriter(name, self.options.flush_interval_ms, *common)
 
     def written(self, info: TableInfo) -> list[ColumnInfo]:
-        """The columns that are written, as the table has them."""
+        """The columns that are written, as in the table."""
         known = {column.name: column for column in info.columns}
         names = (
             [name for name, column in known.items() if not column.generated]
@@ -197,7 +195,7 @@ class DatabaseSink(Sink):
         return [known[name] for name in names]
 
     def _own(self, session: Session, books: Bookkeeping, info: TableInfo) -> tuple[str, list[str]]:
-        """The stage or the table of deleted keys, and what creates it."""
+        """The staging table or the table of deleted keys, and the statements that create it."""
         target = qualified(self.table)
         if self.mode == "positions":
             kept = (*self.key, *self.position)
@@ -214,14 +212,14 @@ class DatabaseSink(Sink):
         return self.options.schema or front or None
 
     def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
-        """What the names of prepared transactions begin with; others if the claim that they are under is another."""
+        """The prefix of the names of prepared transactions; it differs for claims of other pipelines."""
         claimed = f"{owner_name(pipeline, uid)} {self._schema or ''}"
         return f"{_GID}{xxhash.xxh3_128_hexdigest(claimed.encode())[:24]}:"
 
     def _check_prepared(self) -> None:
         if self.key:
             raise ConfigError(
-                "database sink: mode 'prepared' is for insertions; with a key an epoch would wait for the row locks of the one "
+                "database sink: mode 'prepared' supports only insertions; with a key an epoch would wait for the row locks of the one "
                 "before; use 'staged', or a position"
             )
         if self.database.dialect == "sqlite":

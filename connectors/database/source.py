@@ -1,7 +1,7 @@
-"""Database source: reads the rows that a table has, once.
+"""Database source: a bounded read of the rows of a table.
 
-Guarantee: bounded; replayable as long as the rows of the table do not change: the position of a row is its number in an order by
-the primary key, or by all columns.
+Guarantee: bounded; replayable as long as the rows of the table do not change: the position of a row is its number in the order of
+the primary key, or of all columns.
 
 Example:
     >>> DatabaseSource(Database("sqlite:/data/shop.db"), "orders", partition_column="id", partitions=4).bounded
@@ -33,19 +33,19 @@ class DatabaseSource(Source[TableSplit]):
     """A table as a bounded source of tuples.
 
     Args:
-        database: Where it is.
-        table: Its name, perhaps with its schema in front; the case counts.
+        database: The database of the table.
+        table: Its name, optionally with a schema; case-sensitive.
         columns: The columns that are read; None reads all.
-        partition_column: A column of whole numbers by whose ranges readers share the table.
-        partitions: How many ranges.
-        partition_bounds: The smallest and the largest value that are read; None looks for them and reads all rows.
-        fetch_size: How many rows are fetched at once.
-        types: The types of the columns, which values are converted to; None leaves them as the client gives them.
-        conditions: Conditions of rows, each with the values of its `?`.
-        limit: How many rows of each range are enough.
+        partition_column: A column of whole numbers; readers share the table by ranges of it.
+        partitions: The number of ranges.
+        partition_bounds: The smallest and the largest value to read; None queries them and reads all rows.
+        fetch_size: The number of rows fetched at once.
+        types: The types of the columns, which values are converted to; None keeps the values of the client.
+        conditions: Conditions of the query, each with the values of its `?`.
+        limit: The maximum number of rows per range.
 
     Raises:
-        ConfigError: the arguments do not go together.
+        ConfigError: the arguments exclude each other.
     """
 
     database: Database
@@ -86,13 +86,13 @@ class DatabaseSource(Source[TableSplit]):
         return FetchingReader(lambda: TableFetcher(self), TableSplit.after, context)
 
     def decoder(self) -> RowDecoder | None:
-        """What converts a row; None if rows stay as they are."""
+        """The function that converts a row; None if rows are not converted."""
         if self.types is None or self.columns is None:
             return None
         return row_decoder(self.database.dialect, tuple(self.columns), self.types)
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
-        """Whether the table is there and can be read."""
+        """Checks that the table exists and can be read."""
         session = self.database.connect()
         try:
             session.catalog.table(qualified(self.table), self.table)

@@ -1,4 +1,4 @@
-"""Split of a database source: the rows of a range of a column, and how many of them were read."""
+"""Split of a database source: a range of rows, and the number of rows that were read."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class TableSplit(Split, frozen=True, tag=1):
     offset: int = 0
 
     def after(self, position: int) -> TableSplit:
-        """What is left behind the row at a position."""
+        """The rest after the row at a position."""
         return TableSplit(self.id, self.low, self.high, self.empty, position + 1)

@@ -29,13 +29,13 @@ class SqliteSession(Session):
     """A connection of SQLite."""
 
     dialect = "sqlite"
-    locking = ""  # a transaction that writes is the only one
+    locking = ""  # SQLite has one writing transaction at a time
 
     def __init__(self, file: str, lock_timeout_ms: int) -> None:
         self.shown = f"sqlite:{file}"
         self.catalog = SqliteCatalog(self)
         with self._translated():
-            # Used by one thread at a time, which need not be the one that connected.
+            # Used by one thread at a time, which may differ from the one that connected.
             self._connection = sqlite3.connect(
                 file, timeout=lock_timeout_ms / 1_000, isolation_level=None, check_same_thread=False
             )
@@ -48,7 +48,7 @@ class SqliteSession(Session):
             return self._connection.execute(sql, list(map(_stored, values))).fetchall()
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """How many rows it changed."""
+        """The number of rows that it changed."""
         with self._translated():
             return self._connection.execute(sql, list(map(_stored, values))).rowcount
 
@@ -69,7 +69,7 @@ class SqliteSession(Session):
             self._connection.executemany(statement, ([_stored(value) for value in row] for row in rows))
 
     def begin(self) -> None:
-        """As a writer from the beginning: one that becomes a writer later may be refused."""
+        """Take the write lock at the beginning: a later upgrade of a read lock may be refused."""
         self.execute("BEGIN IMMEDIATE")
         if self._scratch:
             self.execute(f"DELETE FROM {_SCRATCH}")
@@ -84,20 +84,20 @@ class SqliteSession(Session):
         self._connection.close()
 
     def epoch_table(self, stage: str) -> str:
-        """A temporary table, since an open transaction would keep all others from writing."""
+        """A temporary table, since an open transaction would block all other writers."""
         if not self._collecting:
             self.execute(f"CREATE TEMP TABLE tidegate_epoch AS SELECT * FROM {stage} WHERE 0")
             self._collecting = True
         return "temp.tidegate_epoch"
 
     def keep_epoch(self, stage: str) -> None:
-        """Move what was collected."""
+        """Move the rows to the staging table."""
         self.begin()
         self.execute(f"INSERT INTO {stage} SELECT * FROM temp.tidegate_epoch")
         self.execute("DELETE FROM temp.tidegate_epoch")
 
     def scratch(self, target: str) -> str:
-        """Emptied when a transaction begins."""
+        """A temporary table that each new transaction empties."""
         self.execute(f"CREATE TEMP TABLE tidegate_scratch AS SELECT {_HEAD}, t.* FROM {target} AS t WHERE 0")
         self._scratch = True
         return _SCRATCH
@@ -129,7 +129,7 @@ class SqliteCatalog(Catalog):
         return bool(self._session.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_plain(table),)))
 
     def describe(self, table: str) -> TableInfo | None:
-        """What the catalog says."""
+        """Read from the catalog."""
         name = _plain(table)
         found = self._session.execute(
             'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', (name,)
@@ -175,7 +175,7 @@ class SqliteCatalog(Catalog):
         )
 
     def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """There are none but those of the file."""
+        """SQLite has no privileges except those of the file."""
         return []
 
     def created_like(self, target: str, stage: str) -> list[str]:
@@ -187,12 +187,12 @@ class SqliteCatalog(Catalog):
         ]
 
     def _alone(self) -> nullcontext[None]:
-        """A transaction that writes is the only one."""
+        """No lock is needed: SQLite has one writing transaction at a time."""
         return nullcontext()
 
 
 def _stored(value: Any) -> Any:
-    """A value as SQLite holds it: text for what it has no type for, so that it is found and compared as it was."""
+    """A value for SQLite: text for types that it does not have, so that lookups and comparisons by the same text work."""
     kind = type(value)
     if value is None or kind in (int, str, float, bytes):
         return value
@@ -208,7 +208,7 @@ def _stored(value: Any) -> Any:
         return json.dumps(value)
     raise RecordError(
         f"a value of class {kind.__name__} cannot be stored in SQLite; got {shorten(value)}; expected a number, text, bytes, a "
-        "date or a time; convert it in front of the sink"
+        "date or a time; convert it before the sink"
     )
 
 

@@ -1,8 +1,8 @@
-"""SQL statements that apply staged rows to a table, in the words that Postgres and SQLite share.
+"""SQL statements that apply staged rows to a table, in the SQL that Postgres and SQLite share.
 
-Staged rows are in a relation with four columns in front of those of the table: `tg_work` (the piece of work), `tg_chunk`
+Staged rows are in a relation with four columns before those of the table: `tg_work` (the piece of work), `tg_chunk`
 (chunks of a piece are applied in order, and a key occurs once in a chunk), `tg_kind` (0 writes the row, 1 deletes it) and
-`tg_unchanged` (the indexes of columns that the update leaves as they are; NULL if it changes all). `?` is a parameter.
+`tg_unchanged` (the indexes of columns that the update does not change; NULL if it changes all). `?` is a parameter.
 
 Example:
     >>> print(Shape("public.orders", ("id", "paid"), ("id",)).delete("stage"))
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "Chunk", "Shape", "apply", "names_of", "qualified", "quoted"]
 
 HEAD = ("tg_work", "tg_chunk", "tg_kind", "tg_unchanged")
-"""The columns of a stage in front of those of the table."""
+"""The columns of a staging table before those of the table."""
 
 _PICKED = "tg_work = ? AND tg_chunk = ?"
 _REFUSED = frozenset("%?\0")
 
 
 class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What statements a chunk needs."""
+    """Which statements a chunk needs."""
 
     deletes: bool = False
     unchanged: tuple[str, ...] = ()
@@ -39,9 +39,9 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a sink writes: a table, its columns, the key of an upsert, the columns of a position.
+    """The target of a sink: a table, its columns, the key of an upsert, the columns of a position.
 
-    A committable holds it, since what is decided goes to the table that it was made for.
+    A committable contains it, since decided rows go to the table that they were written for.
     """
 
     table: str
@@ -72,7 +72,7 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def upsert(self, stage: str, gone: str | None = None) -> str:
-        """Write the whole rows of a chunk; with positions, only those that are not older than what is there or was deleted."""
+        """Write the whole rows of a chunk; with positions, only those that are not older than the existing or deleted row."""
         columns, changed = names_of(self.columns), self._others()
         sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in changed)
         then = f"UPDATE SET {sets}" if sets else "NOTHING"
@@ -87,7 +87,7 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def update(self, stage: str, unchanged: str, gone: str | None = None) -> str:
-        """Update the rows of a chunk that leave these columns as they are; perhaps all, and then each to itself."""
+        """Update the rows of a chunk that do not change these columns."""
         left = {self.columns[int(index)] for index in unchanged.split(",")}
         changed = [name for name in self._others() if name not in left] or list(self.key)
         sets = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in changed)
@@ -97,7 +97,7 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"UPDATE {self._target} AS t SET {sets} FROM {stage} AS s WHERE {where}"
 
     def orphans(self, stage: str, gone: str | None = None) -> str:
-        """The key of an update that leaves columns as they are, of a row that does not exist and was not deleted later."""
+        """The key of a partial update whose row does not exist and was not deleted later."""
         key = names_of(self.key, "s")
         there = f"SELECT 1 FROM {self._target} AS t WHERE {self._same('t', 's')}"
         return (
@@ -106,7 +106,7 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def bury(self, stage: str, gone: str) -> str:
-        """Note the positions of deleted keys, so that an older write does not bring them back."""
+        """Store the positions of deleted keys, so that an older write does not insert them again."""
         kept = names_of((*self.key, *self.position))
         sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.position)
         return (
@@ -148,7 +148,7 @@ def apply(
     """Apply chunks of a piece of work, in an open transaction.
 
     Raises:
-        ConfigError: an update leaves columns as they are, of a row that does not exist.
+        ConfigError: the row of a partial update does not exist.
     """
     for number, chunk in chunks:
         at = (work, number)
@@ -162,13 +162,13 @@ def apply(
         if chunk.unchanged and (orphan := session.execute(shape.orphans(stage, gone), at)):
             key = dict(zip(shape.key, orphan[0], strict=True))
             raise ConfigError(
-                f"table {shape.table} in {session.shown}: an update of the row with key {key} does not say all of its columns, and "
-                "there is no such row; send whole rows (in Postgres: REPLICA IDENTITY FULL on the source's table), or load the row"
+                f"table {shape.table} in {session.shown}: an update of the row with key {key} lacks values of columns, and "
+                "the row does not exist; send whole rows (in Postgres: REPLICA IDENTITY FULL on the source's table), or load the row"
             )
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it.
+    """A quoted name for SQL.
 
     Raises:
         ConfigError: it is empty or has a character that statements with parameters cannot hold.
@@ -181,7 +181,7 @@ def quoted(name: str) -> str:
 
 
 def qualified(table: str) -> str:
-    """The name of a table, perhaps with its schema in front: `public.orders`."""
+    """The quoted name of a table, optionally with a schema: `public.orders`."""
     return ".".join(map(quoted, table.split(".")))
 
 

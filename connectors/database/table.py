@@ -1,6 +1,6 @@
 """Table factory `jdbc`: tables of Postgres and SQLite, under the option names of Flink's JDBC connector.
 
-A table with a primary key is written by key, one without gets insertions only.
+A table with a primary key is written by key, one without accepts insertions only.
 
 Example:
     >>> from tidegate.changelog import ChangelogMode
@@ -53,62 +53,56 @@ class JdbcTableOptions:
         "url", "the database: jdbc:postgresql://host:port/database or jdbc:sqlite:/path/to/file"
     )
     table_name: str = required("table-name", "the table in the database")
-    username: str | None = option("username", None, "whom to log in as")
+    username: str | None = option("username", None, "the user")
     password: str | None = option("password", None, "the password", shown=False)
-    driver: str | None = option("driver", None, "accepted and without effect: the URL names the driver")
+    driver: str | None = option("driver", None, "no effect: the URL selects the driver")
     connect_timeout_ms: int = option(
         "connection.max-retry-timeout", 60_000, "how long to wait for a connection"
     )
     partition_column: str | None = option(
-        "scan.partition.column", None, "a column of whole numbers to cut the table by"
+        "scan.partition.column", None, "a column of whole numbers to partition the table"
     )
-    partitions: int = option("scan.partition.num", 1, "into how many ranges")
+    partitions: int = option("scan.partition.num", 1, "the number of ranges")
     lower_bound: int | None = option(
         "scan.partition.lower-bound", None, "the smallest value that is read", least=-(2**63)
     )
     upper_bound: int | None = option(
         "scan.partition.upper-bound", None, "the largest value that is read", least=-(2**63)
     )
-    fetch_size: int = option("scan.fetch-size", 2_000, "how many rows are fetched at once")
-    auto_commit: bool = option(
-        "scan.auto-commit", True, "accepted and without effect: rows are read by a cursor"
-    )
+    fetch_size: int = option("scan.fetch-size", 2_000, "number of rows fetched at once")
+    auto_commit: bool = option("scan.auto-commit", True, "no effect: rows are read by a cursor")
     lookup_cache: Literal["NONE", "PARTIAL"] = option(
-        "lookup.cache", "NONE", "whether rows that were found are remembered"
+        "lookup.cache", "NONE", "NONE or PARTIAL: whether looked-up rows are cached"
     )
-    cache_rows: int | None = option("lookup.partial-cache.max-rows", None, "how many keys are remembered")
+    cache_rows: int | None = option("lookup.partial-cache.max-rows", None, "maximum number of cached keys")
     cache_expire_ms: int | None = option(
-        "lookup.partial-cache.expire-after-write", None, "how long; for ever if unset"
+        "lookup.partial-cache.expire-after-write", None, "expiry of cached keys; never if unset"
     )
     cache_missing: bool = option(
-        "lookup.partial-cache.cache-missing-key", True, "whether keys without rows are remembered"
+        "lookup.partial-cache.cache-missing-key", True, "whether keys without rows are cached"
     )
-    lookup_retries: int = option("lookup.max-retries", 3, "how often a lookup is repeated", least=0)
-    buffer_rows: int = option(
-        "sink.buffer-flush.max-rows", 10_000, "how many rows are held in memory at most"
-    )
+    lookup_retries: int = option("lookup.max-retries", 3, "maximum number of retries of a lookup", least=0)
+    buffer_rows: int = option("sink.buffer-flush.max-rows", 10_000, "maximum number of rows in memory")
     flush_interval_ms: int = option(
         "sink.buffer-flush.interval",
         200,
-        "how long rows may wait in memory, if they are visible at once",
+        "maximum time that rows wait in memory, if they are visible at once",
         least=0,
     )
     sink_retries: int = option(
-        "sink.max-retries", 3, "accepted and without effect: the job's restart strategy says it", least=0
+        "sink.max-retries", 3, "no effect: the job's restart strategy applies", least=0
     )
     mode: WriteMode | None = option("sink.mode", None, "positions, staged, prepared or at-least-once")
     position: str | None = option(
         "sink.position", None, "columns whose values grow with each change of a key: a,b"
     )
-    parallelism: int | None = option(
-        "sink.parallelism", None, "how many writers there are; as the job if unset"
-    )
+    parallelism: int | None = option("sink.parallelism", None, "number of writers; that of the job if unset")
 
     def __post_init__(self) -> None:
         check_ranges(self)
         if (self.lower_bound is None) != (self.upper_bound is None):
             raise ConfigError(
-                "options 'scan.partition.lower-bound' and 'scan.partition.upper-bound' go together; got one; expected both, or none"
+                "options 'scan.partition.lower-bound' and 'scan.partition.upper-bound' need each other; got one; expected both, or none"
             )
         if self.lookup_cache == "PARTIAL" and self.cache_rows is None:
             raise ConfigError(
@@ -117,13 +111,13 @@ class JdbcTableOptions:
 
     @property
     def database(self) -> Database:
-        """Where the table is."""
+        """The database of the table."""
         return Database(self.url, self.username, self.password, self.connect_timeout_ms)
 
 
 @dataclass(frozen=True)
 class JdbcTableSource(ScanTableSource, LookupTableSource):
-    """A table that is scanned, or looked up by columns."""
+    """Table source: a scan, or a lookup by columns."""
 
     name: str
     schema: Schema
@@ -142,17 +136,17 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
         return replace(self, columns=tuple(columns))
 
     def with_filters(self, filters: Sequence[Filter]) -> PushedFilters:
-        """Comparisons of columns are made by the database, and again behind it: its collation may be another."""
+        """Comparisons of columns are evaluated by the database, and again by the caller: its collation may differ."""
         taken = [each for each in filters if isinstance(each, Comparison | IsNull) and self._is_pushed(each)]
         source = replace(self, filters=(*self.filters, *taken))
         return PushedFilters(source, tuple(taken), tuple(filters))
 
     def with_limit(self, rows: int) -> JdbcTableSource:
-        """Each range gives so many rows."""
+        """Each range returns at most `limit` rows."""
         return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
 
     def scan(self) -> DatabaseSource:
-        """The rows that are there."""
+        """A bounded source of the rows."""
         options = self.options
         bounds = None
         if options.lower_bound is not None and options.upper_bound is not None:
@@ -211,7 +205,7 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
 
 @dataclass(frozen=True)
 class JdbcTableSink(TableSink):
-    """A table that is written, by its primary key if it has one."""
+    """Table sink: writes by the primary key if there is one."""
 
     schema: Schema
     options: JdbcTableOptions
@@ -226,7 +220,7 @@ class JdbcTableSink(TableSink):
         """Writes rows.
 
         Raises:
-            ConfigError: the options do not go together.
+            ConfigError: the options exclude each other.
         """
         options = self.options
         own = DatabaseSinkOptions(
@@ -237,7 +231,7 @@ class JdbcTableSink(TableSink):
 
     @property
     def parallelism(self) -> int | None:
-        """How many writers."""
+        """The number of writers."""
         return self.options.parallelism
 
     @property
@@ -260,14 +254,14 @@ class JdbcTable:
         """A source of the physical columns.
 
         Raises:
-            ConfigError: the options do not fit the schema.
+            ConfigError: the options do not match the schema.
         """
         columns = tuple(column.name for column in table.schema.physical)
         if options.partition_column is not None:
             check_column(
                 options.partition_column,
                 columns,
-                f"the physical columns of table {table.name}, which is cut by it",
+                f"the physical columns of table {table.name}, which is partitioned by it",
             )
         made = JdbcTableSource(table.name, table.schema, options, columns)
         made.scan()
@@ -277,7 +271,7 @@ class JdbcTable:
         """A sink for the physical columns.
 
         Raises:
-            ConfigError: the options do not fit the schema.
+            ConfigError: the options do not match the schema.
         """
         made = JdbcTableSink(table.schema, options)
         made.sink()

@@ -1,6 +1,6 @@
 """Committer of the database sink.
 
-The database itself answers what happened to a piece of work:
+The outcome of a piece of work is read from the database:
 
 | staged: row in `tidegate_work` | prepared: transaction | row | answer |
 |---|---|---|---|
@@ -31,16 +31,16 @@ _REFUSALS: Final = (ConfigError, RecordError, UnavailableError)
 
 
 class DatabaseCommitter(Committer):
-    """Applies staged rows, commits prepared transactions, and removes what was never decided.
+    """Applies staged rows, commits prepared transactions, and removes undecided work.
 
     Args:
         connect: Opens a session.
-        schema: Where the sink's own tables are.
-        owner: What `owner_name` calls the operator.
-        prefix: What the names of its prepared transactions begin with.
+        schema: The schema of the sink's own tables.
+        owner: The name of the operator from `owner_name`.
+        prefix: The prefix of the names of its prepared transactions.
         take_over: Whether the claim of another pipeline is replaced.
-        creates: Whether the sink's own tables are created; a sink that commits nothing looks only at those that there are.
-        context: Whose work it may touch.
+        creates: Whether the sink's own tables are created; a sink that commits nothing uses only existing ones.
+        context: The operator whose work it may change.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DatabaseCommitter(Committer):
         self._opened: tuple[Session, Bookkeeping] | None = None
 
     def commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        """Make each visible, in the order of its checkpoint.
+        """Commit each, in the order of checkpoints.
 
         Raises:
             StateFormatError: another version wrote a payload; nothing was done.
@@ -76,7 +76,7 @@ class DatabaseCommitter(Committer):
         refused: dict[int, Retry] = {}
         for at in order:
             subtask = committables[at].subtask
-            if subtask in refused:  # what is newer must not be in front of what is older
+            if subtask in refused:  # newer work must not be committed before older work
                 answers[at] = refused[subtask]
                 continue
             if answers:
@@ -90,10 +90,10 @@ class DatabaseCommitter(Committer):
         return [answers[at] for at in range(len(works))]
 
     def claim(self) -> None:
-        """Make sure that the work of this operator is this pipeline's.
+        """Check that the work of this operator is claimed by this pipeline.
 
         Raises:
-            ConfigError: it is claimed by a pipeline with its checkpoints elsewhere, or this user may not look.
+            ConfigError: a pipeline with checkpoints elsewhere has claimed it, or this user may not read the claims.
             UnavailableError: the database does not answer.
         """
         session, books = self._session()
@@ -101,7 +101,7 @@ class DatabaseCommitter(Committer):
             books.ownership.claim(self._context.home, take_over=self._take_over)
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
-        """Remove staged rows and prepared transactions of this operator, whichever lineage and attempt made them.
+        """Remove staged rows and prepared transactions of this operator, of all lineages and attempts.
 
         Raises:
             ConfigError: another pipeline has claimed them; nothing was done.
@@ -124,7 +124,7 @@ class DatabaseCommitter(Committer):
         return removed
 
     def fence(self) -> None:
-        """Refuse writers that were opened before; work that one of them has just prepared would keep this waiting.
+        """Fence writers that were opened before; roll back work that one of them has just prepared, because its lock blocks this.
 
         Raises:
             FencedError: the pipeline has a newer owner.
@@ -156,7 +156,7 @@ class DatabaseCommitter(Committer):
         return found
 
     def _is_removable(self, work: WorkName | None, term: int, kept: set[str]) -> bool:
-        # Terms count the owners of one pipeline; those of the pipeline that is taken over say nothing here.
+        # Terms number the owners of one pipeline; they cannot be compared with those of a pipeline that is taken over.
         return (
             work is not None and work.build() not in kept and (term <= self._context.term or self._take_over)
         )
@@ -203,15 +203,15 @@ def _commit(session: Session, books: Bookkeeping, work: DatabaseWork) -> CommitA
 def _finish(session: Session, work: DatabaseWork) -> bool:
     if session.prepared is None:
         raise ConfigError(
-            f"{session.shown} cannot prepare transactions, but {work.gid!r} is one; use the database it is in"
+            f"{session.shown} cannot prepare transactions, but {work.gid!r} is a prepared transaction; use the database that contains it"
         )
     return session.prepared.finish(work.gid, commit=True)
 
 
 def _apply(session: Session, books: Bookkeeping, work: DatabaseWork) -> bool:
-    """Apply the rows of a stage and delete them there, unless that was done."""
+    """Apply staged rows and delete them from the staging table, unless that was done."""
     with session.transaction():
-        # First, so that of two processes that commit it one waits here for the other.
+        # First, so that of two processes that commit the same work one waits here.
         if not books.work.mark_committed(work.id):
             return False
         if work.shape.key:

@@ -1,7 +1,7 @@
-"""Writers of the database sink: rows in a stage, in a prepared transaction, or in the table at once.
+"""Writers of the database sink: into a staging table, a prepared transaction, or directly into the table.
 
-A writer whose connection broke in the middle of an epoch has lost rows of it. It refuses everything from then on, so that its
-subtask is restored and the rows are written again.
+A writer whose connection broke during an epoch has lost rows of the epoch. It then refuses all calls, so that its subtask is
+restored and the rows are written again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tidegate.twophase.spi import SinkWriter, WriterContext
 __all__ = ["DatabaseWork", "DirectWriter", "PreparedWriter", "StagedWriter", "decode_work"]
 
 _LONGEST_GID: Final = 199
-"""How many bytes Postgres takes for the name of a prepared transaction."""
+"""The maximum length of the name of a prepared transaction in Postgres, in bytes."""
 _ID_DIGITS: Final = 15
-"""Of hexadecimal: a positive number of 60 bits, which every dialect stores."""
+"""Hexadecimal digits of an id: a positive number of 60 bits, which every dialect can store."""
 
 
 class DatabaseWork(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="v", tag=1):
@@ -39,12 +39,12 @@ class DatabaseWork(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="v
     name: str
     shape: Shape
     stage: str = ""
-    """Where the rows are; empty if they are in a prepared transaction, or visible."""
+    """The staging table; empty if the rows are in a prepared transaction, or visible."""
     chunks: tuple[Chunk, ...] = ()
     gid: str = ""
     """The name of the prepared transaction."""
     gone: str = ""
-    """Where positions of deleted keys are, which may be forgotten."""
+    """The table of positions of deleted keys, which are removed at the commit."""
 
 
 def decode_work(payload: bytes) -> DatabaseWork:
@@ -53,7 +53,7 @@ def decode_work(payload: bytes) -> DatabaseWork:
 
 
 class _Writer(SinkWriter):
-    """What all writers share: rows are read and held until they are many."""
+    """Base of all writers: converts records and buffers rows."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class _Writer(SinkWriter):
         self._broken: Exception | None = None
 
     def write(self, batch: Batch) -> None:
-        """Take a batch, all or nothing.
+        """Write a batch, all or nothing.
 
         Raises:
             RecordError: a record does not match the table.
@@ -107,7 +107,7 @@ class _Writer(SinkWriter):
             add(row, kind)
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
-        """Make what was written durable.
+        """Prepare the written rows: durable, but not visible unless the mode says so.
 
         Raises:
             FencedError: the operator has a newer owner.
@@ -130,7 +130,7 @@ class _Writer(SinkWriter):
         return msgspec.msgpack.encode(work), f"work {work.name} of table {self._shown}", records
 
     def close(self) -> None:
-        """Disconnect; what is not prepared is rolled back."""
+        """Disconnect; unprepared rows are rolled back."""
         self._session.close()
 
     def _refuse_if_broken(self) -> None:
@@ -140,7 +140,7 @@ class _Writer(SinkWriter):
             ) from self._broken
 
     def _guarded(self, act: Any) -> Any:
-        """Do something that may leave the connection in the middle of a transaction."""
+        """Run statements; an error may leave the connection within a transaction."""
         try:
             return act()
         except Exception as error:
@@ -148,7 +148,7 @@ class _Writer(SinkWriter):
             raise
 
     def _flush(self) -> None:
-        """Send what is held."""
+        """Send the buffered rows."""
         if self._rows or self._folded:
             first, self._work = not self._work, self._work or int(new_id(_ID_DIGITS), 16)
             self._send(first)
@@ -157,7 +157,7 @@ class _Writer(SinkWriter):
                 self._folded.clear()
 
     def _staged(self, chunk: int) -> list[tuple[Any, ...]]:
-        """What is held, as a stage has it."""
+        """The buffered rows in the form of the staging table."""
         work = self._work
         return (
             [(work, *row) for row in self._rows]
@@ -177,7 +177,7 @@ class _Writer(SinkWriter):
 
 
 class StagedWriter(_Writer):
-    """Rows wait in the stage. Nothing of the table is locked before the commit."""
+    """Writes rows to the staging table. Nothing of the target table is locked before the commit."""
 
     def __init__(self, stage: str, *others: Any) -> None:
         super().__init__(*others)
@@ -195,7 +195,7 @@ class StagedWriter(_Writer):
 
     def _finish(self, name: WorkName) -> DatabaseWork | None:
         if not self._work:
-            return None  # changes that do nothing, such as rows before their update
+            return None  # changes without effect, such as UPDATE_BEFORE
         self._session.keep_epoch(self._stage)
         self._books.ownership.check(self._fence)
         self._books.work.note(self._work, name, self._stage, self._context.clock, committed=False)
@@ -204,7 +204,7 @@ class StagedWriter(_Writer):
 
 
 class PreparedWriter(_Writer):
-    """Rows are in the table, in a transaction that is prepared at the barrier. Only for insertions: a second epoch that
+    """Inserts rows into the table, in a transaction that is prepared at the barrier. Only for insertions: a second epoch that
     updated a row of the first would wait for its commit."""
 
     def __init__(self, prefix: str, transactions: PreparedTransactions, *others: Any) -> None:
@@ -229,7 +229,7 @@ class PreparedWriter(_Writer):
 
     def _finish(self, name: WorkName) -> DatabaseWork:
         self._books.ownership.check(self._fence)
-        # It becomes visible with the rows, so a name that is gone is explained by it.
+        # It becomes visible with the rows, so it proves the commit when the prepared transaction does not exist any more.
         self._books.work.note(self._work, name, "", self._context.clock, committed=True)
         gid = f"{self._prefix}{name.build()}"
         self._transactions.prepare(gid)
@@ -237,7 +237,7 @@ class PreparedWriter(_Writer):
 
 
 class DirectWriter(_Writer):
-    """Rows are visible at once; `gone` holds positions of deleted keys, None without positions."""
+    """Writes visible rows; `gone` is the table of positions of deleted keys, None without positions."""
 
     def __init__(self, gone: str | None, interval_ms: int, *others: Any) -> None:
         super().__init__(*others)
@@ -250,7 +250,7 @@ class DirectWriter(_Writer):
         self._fence = self._books.ownership.fence_now(self._context.term) if gone is not None else None
 
     def write(self, batch: Batch) -> None:
-        """Take a batch; rows do not wait longer than the interval while others come."""
+        """Write a batch; flushes when the interval has passed."""
         super().write(batch)
         if (self._context.clock.monotonic() - self._sent_at) * 1_000 >= self._interval_ms:
             self._guarded(self._flush)
@@ -275,5 +275,5 @@ class DirectWriter(_Writer):
         deleted, self._deleted = self._deleted, False
         if self._gone is None or not deleted:
             return None
-        # Once the checkpoint is settled nothing before it is replayed, so its deleted keys need no guard.
+        # Once the checkpoint is settled, records before it are not replayed, so the positions of its deleted keys are not needed.
         return DatabaseWork(self._work, name.build(), self._shape, gone=self._gone)

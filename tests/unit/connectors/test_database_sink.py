@@ -58,7 +58,7 @@ def test_an_update_of_some_columns_of_a_row_that_is_not_there_is_not_lost_silent
 
     assert isinstance(answer, Retry)
     assert re.search(
-        r"row with key \{'id': 7\} does not say all of its columns, and there is no such row", answer.reason
+        r"row with key \{'id': 7\} lacks values of columns, and the row does not exist", answer.reason
     )
     table.do("INSERT INTO orders VALUES (7, 'old', 'kept', 0)")
 

@@ -76,7 +76,7 @@ def test_a_value_that_sqlite_cannot_hold_is_named(table: Table) -> None:
     [
         (
             {"table": "order"},
-            r"table order does not exist in sqlite:\S+; create it, or correct its name, whose case counts",
+            r"table order does not exist in sqlite:\S+; create it, or correct its name, which is case-sensitive",
         ),
         ({"columns": ("id", "naem")}, r"'naem'.*the columns of table orders"),
         (
@@ -135,7 +135,7 @@ POSTGRES = Database("postgresql://db/shop")
     [
         (
             lambda: Database("mysql://db/shop"),
-            r"database url 'mysql://db/shop' is of no known database; expected postgresql://",
+            r"database url 'mysql://db/shop' is not of a known database; expected postgresql://",
         ),
         (
             lambda: Database("postgresql://ada:pw@db/shop"),
@@ -159,7 +159,7 @@ POSTGRES = Database("postgresql://db/shop")
         ),
         (
             lambda: DatabaseSink(POSTGRES, "t", position=("a",)),
-            "a position needs a key, and other columns than those of the key",
+            "a position needs a key, and columns that are not in the key",
         ),
         (lambda: sink_in("positions", key=("id",)), "mode 'positions' needs the columns of the position"),
         (lambda: sink_in("staged", key=("id",), position=("a",)), "a position is not used by mode 'staged'"),

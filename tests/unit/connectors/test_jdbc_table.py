@@ -220,10 +220,13 @@ def test_changes_are_refused_before_the_start_where_there_is_no_key(file: Path) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"url": "jdbc:oracle:thin:@db"}, "is of no known database"),
+        ({"url": "jdbc:oracle:thin:@db"}, "is not of a known database"),
         ({"url": "jdbc:postgresql://db/shop?password=secret-7"}, r"password=\*\*\*' contains a password"),
-        ({"scan.partition.lower-bound": "1"}, "go together; got one; expected both, or none"),
-        ({"scan.partition.column": "no"}, "'no'.*the physical columns of table orders, which is cut by it"),
+        ({"scan.partition.lower-bound": "1"}, "need each other; got one; expected both, or none"),
+        (
+            {"scan.partition.column": "no"},
+            "'no'.*the physical columns of table orders, which is partitioned by it",
+        ),
         ({"scan.partition.num": "3"}, "partitions need a partition_column"),
         ({"lookup.cache": "PARTIAL"}, "expected 'lookup.partial-cache.max-rows' with it"),
         ({"sink.mod": "staged"}, "unknown option 'sink.mod' .* did you mean 'sink.mode'"),
