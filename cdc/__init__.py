@@ -1,4 +1,4 @@
-"""Change data capture: what a database's row changes are, and how a snapshot and a log become one stream."""
+"""Change data capture: change events of database rows, and the merge of a table snapshot with the log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Change events: what happened to one row of a database table, and where the database's log says so.
+"""Change events: one change of one row of a database table, with its position in the database's log.
 
 A source of changes emits rows with their kinds in the column `Batch.kinds`. A `ChangeEvent` is the same change as one
-record, with both images of the row, its table and its position, for programs that need more than the row.
+record, with the row before and after, its table and its position, for programs that need more than the row.
 
 Example:
     >>> event = ChangeEvent(
@@ -37,7 +37,7 @@ class Op(Enum):
     UPDATE = "u"
     DELETE = "d"
     TRUNCATE = "t"
-    """All rows of the table are gone; the event has no images."""
+    """A TRUNCATE: all rows of the table were deleted; the event has no rows."""
 
 
 @register_class
@@ -64,7 +64,7 @@ class ChangeEvent(msgspec.Struct, frozen=True):
         position: Place in the log; empty if unknown.
         ts_ms: When the change was committed in the database.
         transaction: Id of the transaction in the database; empty for rows of the first load.
-        source: More about its origin, as the database system names it.
+        source: More about its origin, by the names of the database system.
     """
 
     op: Op
@@ -77,7 +77,7 @@ class ChangeEvent(msgspec.Struct, frozen=True):
     source: Mapping[str, Any] = {}
 
     def changes(self) -> Iterator[tuple[RowKind, Mapping[str, Any]]]:
-        """The changes of rows it stands for: -U only where the row before is known."""
+        """The change as rows with kinds: -U only if the row before is known."""
         match self.op:
             case Op.READ | Op.CREATE if self.after is not None:
                 yield RowKind.INSERT, self.after

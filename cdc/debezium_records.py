@@ -1,4 +1,4 @@
-"""Changes as JSON texts in Debezium's envelope, for programs that were written for it.
+"""Changes as JSON texts in Debezium's envelope, for programs that expect this format.
 
 Example:
     >>> from tidegate.cdc.change import TableId
@@ -26,7 +26,7 @@ from tidegate.unchanged import UNCHANGED
 __all__ = ["DebeziumRecords"]
 
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What Debezium writes for a value that the log leaves out."""
+"""Debezium's placeholder for a value that the log leaves out."""
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -39,7 +39,7 @@ class DebeziumRecords(ChangeDeserializer):
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        """Insertions: a record is an event."""
+        """Insertions only: every record is an event."""
         return ChangelogMode.insert_only()
 
     def loaded(self, table: CapturedTable, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -49,7 +49,7 @@ class DebeziumRecords(ChangeDeserializer):
     def changed(
         self, table: CapturedTable, rows: RowsOfChange, origin: ChangeOrigin
     ) -> list[tuple[Any, RowKind]]:
-        """One envelope; two if the key moved."""
+        """One envelope; two if the key changed."""
         return [(_text(event), kind) for event, kind in self._events.changed(table, rows, origin)]
 
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> list[tuple[Any, RowKind]]:
@@ -85,7 +85,7 @@ def _image(row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def _value(value: Any) -> Any:
-    """JSON has no number for NaN and infinity, which would be null."""
+    """NaN and infinity as texts: JSON has no numbers for them, and null would lose them."""
     if value is UNCHANGED:
         return _UNAVAILABLE
     if isinstance(value, float) and not math.isfinite(value):

@@ -23,12 +23,12 @@ from tidegate.row import Row
 __all__ = ["CapturedTable", "ChangeDeserializer", "ChangeOrigin", "Events", "Rows", "RowsOfChange"]
 
 RowsOfChange = Sequence[tuple[RowKind, tuple[Any, ...]]]
-"""What a change does to rows: one insertion, update or deletion; -U and +U; or, where the key moved, -D and +I."""
+"""The row changes of one change: one insertion, update or deletion; -U and +U; or, if the key changed, -D and +I."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """A table as a source reads it now.
+    """The current definition of a captured table.
 
     Args:
         id: Its full name.
@@ -44,13 +44,13 @@ class CapturedTable:
 
 
 class ChangeOrigin(NamedTuple):
-    """Where a change comes from.
+    """The origin of a change.
 
     Args:
-        position: Its place in the log; empty for the first load.
+        position: Its position in the log; empty for the first load.
         ts_ms: When it was committed.
         transaction: The id of its transaction.
-        source: What else the system of the database says.
+        source: Further metadata of the database system.
     """
 
     position: Position = ()
@@ -60,7 +60,7 @@ class ChangeOrigin(NamedTuple):
 
 
 class ChangeDeserializer(ABC):
-    """Makes records of changes. Picklable; called by the subtask's thread."""
+    """Converts changes to records. Picklable; called by the subtask's thread."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class ChangeDeserializer(ABC):
 
 
 class Rows(ChangeDeserializer):
-    """`Row` objects with the names of the columns; what a change does is the kind of the row."""
+    """`Row` objects with the names of the columns; the row kind is the operation."""
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -108,11 +108,11 @@ class Rows(ChangeDeserializer):
         return [(Row.of(row, columns), kind) for kind, row in rows]
 
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> None:
-        """No row represents it."""
+        """None: no row can represent it."""
 
 
 class Events(ChangeDeserializer):
-    """`ChangeEvent` objects, which are insertions of a stream of events."""
+    """`ChangeEvent` objects, emitted as insertions."""
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -127,7 +127,7 @@ class Events(ChangeDeserializer):
     def changed(
         self, table: CapturedTable, rows: RowsOfChange, origin: ChangeOrigin
     ) -> list[tuple[Any, RowKind]]:
-        """One event; two if the key moved."""
+        """One event; two if the key changed."""
         events: list[tuple[Any, RowKind]] = []
         before: Mapping[str, Any] | None = None
         for kind, row in rows:

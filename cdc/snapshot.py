@@ -1,9 +1,9 @@
 """Merge of table reads with the log: which changes of the log a read already contains.
 
-A table is read in chunks, ranges of its key. Each chunk is read in one transaction, and its *view* tells which transactions
-that read has seen. A change is left out exactly if the chunk of its key has seen its transaction: so every change counts
-once and no row goes back in time. Positions in the log cannot tell this: a transaction may be in the log, and not yet
-visible to a read that begins later.
+A table is read in chunks, ranges of its key. Each chunk is read in one transaction, and its *view* is the set of
+transactions that this read has seen. A change is left out exactly if the chunk of its key has seen its transaction: so every change counts
+once and no row returns to an older value. Positions in the log cannot decide this: a transaction may be in the log and
+not yet be visible to a read that begins later.
 
 Pure. Keys are compared as Python compares them, so they have to be ordered as in the database.
 
@@ -30,13 +30,13 @@ class View(Protocol):
     """The transactions whose changes a read has seen."""
 
     def contains(self, transaction: int) -> bool:
-        """Whether this one is among them. Pure."""
+        """Whether the read has seen this transaction. Pure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UpTo:
-    """View of a database whose reads are at a position of the log: all transactions that end there or before."""
+    """View for databases whose reads correspond to a position of the log: all transactions that end there or before."""
 
     position: int
 
@@ -47,10 +47,10 @@ class UpTo:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRange:
-    """A chunk that was read: keys above the bound of the range before it, up to its own."""
+    """A chunk that was read: keys above the bound of the range before it, up to its own bound."""
 
     upto: Any
-    """None: all keys that follow."""
+    """The upper bound; None is all remaining keys."""
     view: View
 
 
@@ -66,7 +66,7 @@ class LoadedTable:
         self._views = [each.view for each in ranges]
 
     def contains(self, key: Any, transaction: int) -> bool:
-        """Whether the rows that were read contain a change of a key: then it must be left out."""
+        """Whether the loaded rows contain a change of a key: then it must be left out."""
         return self._views[bisect_left(self._bounds, key)].contains(transaction)
 
     def seen_by(self, transaction: int) -> Iterator[bool]:
@@ -92,9 +92,9 @@ class _Open(Generic[Row]):
 class TableLoad(Generic[Row]):
     """A table that is read, chunk by chunk in the order of its keys, while its log is followed.
 
-    For each chunk: read its rows and its view in one transaction of the database, then write a mark into the log; give both
-    to `open`; ask `change` about every change of the log; when the mark comes, emit what `close` returns. The first view must
-    contain every transaction that the log has passed, and each later one too; else read the chunk again.
+    For each chunk: read its rows and its view in one transaction of the database, then write a mark into the log; pass
+    both to `open`; call `change` for every change of the log; when the mark comes, emit the result of `close`. Each view must
+    contain every transaction that the log has passed; otherwise read the chunk again.
 
     Args:
         above: Where to start: keys up to this are read already; None is the beginning.
@@ -120,7 +120,7 @@ class TableLoad(Generic[Row]):
         self._chunk = _Open(upto, view, dict(rows))
 
     def change(self, key: Any, transaction: int) -> tuple[Decision, Row | None]:
-        """What to do with a change of a key, and the row to emit before it, which has the key's values until then."""
+        """What to do with a change of a key, and the row of the chunk to emit before it."""
         if self._done or (self._finished is not None and key <= self._finished):
             return Decision.EMIT, None
         chunk = self._chunk
@@ -129,7 +129,7 @@ class TableLoad(Generic[Row]):
         return Decision.EMIT, chunk.rows.pop(key, None)
 
     def close(self) -> Iterator[Row]:
-        """The rows of the chunk that no change has touched; the chunk is finished."""
+        """Finish the chunk; returns its rows without changes."""
         chunk, self._chunk = self._chunk, None
         if chunk is None:
             return iter(())

@@ -1,4 +1,4 @@
-"""Rows of a table as the table layer has them: tuples of the declared columns and of the metadata that was asked for.
+"""Rows for the table layer: tuples of the declared columns and the requested metadata.
 
 Example:
     >>> from tidegate.cdc.change import TableId
@@ -32,20 +32,20 @@ METADATA: Final[Mapping[str, LogicalType]] = {
     "op_ts": DataTypes.TIMESTAMP_LTZ(3).not_null(),
     "row_kind": DataTypes.STRING().not_null(),
 }
-"""What is known of a row besides its columns; `op_ts` is when it was committed, 1970 for rows of the first load."""
+"""Metadata columns of a row; `op_ts` is its commit time, 1970 for rows of the first load."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True)
 class TableRows(ChangeDeserializer):
-    """Makes such rows. Several tables can be read as one if all have the columns.
+    """Converts changes to such rows. Several tables can be read as one if all have the columns.
 
     Args:
         columns: Names of columns, in order.
         types: Their declared types. A value is converted without loss, or refused.
         metadata: Keys of `METADATA`.
-        upsert: Whether an update is the row after it alone, and a deletion has its key columns only. Otherwise the log must have
+        upsert: Whether an update is only the row after it, and a deletion has only its key columns. Otherwise the log must have
             all columns of the row before.
     """
 
@@ -91,7 +91,7 @@ class TableRows(ChangeDeserializer):
         return found
 
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> None:
-        """No row represents it."""
+        """None: no row can represent it."""
 
     def _converter(self, table: CapturedTable) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         places = self._places(table)
@@ -101,8 +101,8 @@ class TableRows(ChangeDeserializer):
             values = tuple([row[place] for place in places])
             if UNCHANGED in values:
                 raise RecordError(
-                    f"table {table.id}: the log does not have column {self.columns[values.index(UNCHANGED)]!r}, which an update "
-                    f"left as it was; set replica identity FULL for the table"
+                    f"table {table.id}: the log does not have column {self.columns[values.index(UNCHANGED)]!r}, which the update "
+                    f"did not change; set replica identity FULL for the table"
                 )
             made: tuple[Any, ...] = convert(values)
             return made
@@ -110,7 +110,7 @@ class TableRows(ChangeDeserializer):
         return converted
 
     def _key_of(self, table: CapturedTable, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The declared columns of a row of which only the key counts."""
+        """The declared columns of a row of which only the key is used."""
         places = self._places(table)
         return tuple(
             [

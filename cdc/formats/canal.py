@@ -30,7 +30,7 @@ class CanalJson(JsonChangeFormat):
 
     Args:
         row: The type of the rows.
-        database: A regular expression for the names of databases; others are left out. None takes all.
+        database: A regular expression for the names of databases; others are skipped. None reads all.
         table: The same for tables.
     """
 

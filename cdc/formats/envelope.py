@@ -21,11 +21,11 @@ from tidegate.types import TypeInformation
 __all__ = ["ADDED", "JsonChangeFormat"]
 
 ADDED: Final = (RowKind.INSERT, RowKind.UPDATE_AFTER)
-"""The kinds of a row that is in the table afterwards."""
+"""The kinds after which the row is in the table."""
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
-"""Numbers keep all their digits until the type of their column is known."""
+"""Parses numbers without loss of digits until the type of their column is known."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class JsonChangeFormat(ChangeFormat):
 
     @abstractmethod
     def _envelope(self, kind: RowKind, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What stands for a change."""
+        """The envelope of a change."""
 
     def _row(self, fields: Mapping[str, Any]) -> Any:
         """The row of a decoded object."""
@@ -91,7 +91,7 @@ class JsonChangeFormat(ChangeFormat):
         return annotation(self.row), to_rows(self.row)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Classes that are made for a type do not travel.
+        # Generated classes cannot be pickled.
         return (_rebuilt, (type(self), {name: getattr(self, name) for name in self.__dataclass_fields__}))
 
 

@@ -1,4 +1,4 @@
-"""Postgres client, the room's only import of psycopg: sessions for queries and the stream of a replication slot.
+"""Postgres client, the only module here that imports psycopg: sessions for queries and the stream of a replication slot.
 
 Errors are translated into tidegate's. Nothing here logs or shows a password.
 """
@@ -35,16 +35,16 @@ _STATUS: Final = struct.Struct("!cQQQqB")
 _STATUS_INTERVAL_S: Final = 10.0
 _DATA: Final = ord("w")
 _HEADER: Final = 25
-"""Bytes in front of the payload of a message of the log."""
+"""Length of the header of a log message."""
 _KEEPALIVE: Final = struct.Struct("!QqB").unpack_from
 _WITHOUT_LIMITS: Final = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
-"""A chunk takes as long as the pipeline behind it; limits for other programs of the user must not end it."""
+"""Backpressure may make a chunk take long; timeouts that the user's other programs need must not end it."""
 _OPTIONS: Final = " ".join(f"-c {name}={value}" for name, value in {**SESSION, **_WITHOUT_LIMITS}.items())
 
 
 @contextmanager
 def translated_errors(doing: str) -> Iterator[None]:
-    """Raise what psycopg raises as ours: what can be tried again, and what somebody has to change."""
+    """Translate errors of psycopg: UnavailableError if a retry may succeed, ConfigError if the user has to change something."""
     try:
         yield
     except psycopg.Error as error:
@@ -86,7 +86,7 @@ class Session:
             self.connection.execute(query, arguments or None)
 
     def lock(self, table: str) -> bool:
-        """Keep others from truncating or changing a table until the transaction ends; whether that is possible now."""
+        """Lock a table against TRUNCATE and ALTER until the transaction ends; False if the lock is not available now."""
         with translated_errors("locking a table"):
             try:
                 self.connection.execute(f"lock table {table} in access share mode nowait")
@@ -106,22 +106,22 @@ class Session:
 
 
 class ReplicationStream:
-    """The messages of a logical slot from a position on. Called by one thread; another one only keeps the server waiting.
+    """The messages of a logical slot from a position on. Called by one thread; a second thread only sends keepalives.
 
-    The server ends a stream whose reader is silent for `wal_sender_timeout`, also while a pipeline pushes back. So a thread
+    The server ends a stream whose reader sends nothing for `wal_sender_timeout`, even during backpressure. So a thread
     repeats the last confirmed position every ten seconds.
 
     Args:
         connect: Connection parameters of libpq.
         slot: The slot.
         name: The name of the connection on the server, which tells our readers from those of others.
-        start: From where on; the server moves it forward silently to what was confirmed, so compare them before.
-        options: Of pgoutput, such as `proto_version`.
-        clock: Time of status messages.
+        start: The start position; the server silently moves it forward to the confirmed position, so compare them before.
+        options: Options of pgoutput, such as `proto_version`.
+        clock: The clock of status messages.
 
     Raises:
         ConfigError: the slot does not exist, or may not be read.
-        UnavailableError: the server did not answer, or somebody else reads the slot.
+        UnavailableError: the server did not answer, or another program reads the slot.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ReplicationStream:
         self._keeper = threading.Thread(target=self._keep, daemon=True, name="tidegate-replication-status")
         self._keeper.start()
         self.server_position = start
-        """How far the server's log was when it last said so; all before it was received."""
+        """The end of the server's log in its last message; everything before it was received."""
 
     def receive(self, limit: int) -> list[bytes]:
         """The payloads that have arrived, `limit` at most; does not wait.
@@ -168,11 +168,11 @@ class ReplicationStream:
         return payloads
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until something has arrived; whether it has."""
+        """Wait for data; False on timeout."""
         return self._readable(timeout_s)
 
     def confirm(self, position: int) -> None:
-        """Let the server forget the log up to a position; it must not be asked for anything before it again."""
+        """Confirm a position: the server may delete the log before it, which cannot be read again."""
         self._confirmed = max(self._confirmed, position)
         with self._lock, translated_errors(f"confirming a position of slot {self._slot!r}"):
             self._send_status()
@@ -281,7 +281,7 @@ class CopyStream:
         return None if self._ended and not rows else rows
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until something has arrived; whether it has."""
+        """Wait for data; False on timeout."""
         return bool(select.select([self._connection.socket], [], [], timeout_s)[0])
 
     def close(self) -> None:
@@ -309,11 +309,11 @@ class CopyStream:
 
 
 def create_slot(connect: Mapping[str, Any], slot: str, timeout_s: float) -> tuple[int, TransactionView]:
-    """Make a logical slot: where its log begins, and the transactions that came before.
+    """Create a logical slot; returns the start of its log, and the transactions before it.
 
     Raises:
-        ConfigError: the name is taken, the server does not write a logical log, or the user may not.
-        UnavailableError: it took too long; the server waits for transactions that are open.
+        ConfigError: the name is in use, wal_level is not logical, or the user lacks the privilege.
+        UnavailableError: timeout; the server waits for open transactions.
     """
     with translated_errors(f"creating slot {slot!r}"):
         connection = psycopg.connect(_conninfo(connect, replication="database"), autocommit=True)
@@ -342,7 +342,7 @@ def _wait_for_slot(
         with Session(connect) as session:
             found = ", ".join(name for (name,) in session.rows(_OPEN_TRANSACTIONS))
         raise UnavailableError(
-            f"postgres: slot {slot!r} was not made within {timeout_s:.0f} s, because the server first waits for all open "
+            f"postgres: slot {slot!r} was not created within {timeout_s:.0f} s, because the server first waits for all open "
             f"transactions; got {found or 'none that this user can see'}; end them, or set connect_timeout higher"
         ) from error
 
@@ -380,7 +380,7 @@ def _translated(error: psycopg.Error, doing: str) -> TidegateError:
 
 
 _WRONG_QUERY: Final = b"42"
-"""Class of the errors that another try does not mend: a name or a privilege is missing."""
+"""SQLSTATE class of errors that a retry cannot repair: a name or a privilege is missing."""
 _LOGIN: Final = (
     "authentication failed",
     "does not exist",

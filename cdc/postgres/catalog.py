@@ -1,4 +1,4 @@
-"""Catalog of a Postgres database: tables with their columns and keys, and the types that are not built in."""
+"""Catalog of a Postgres database: tables with their columns and keys, and the types that are not built-in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _TABLES: Final = """
     order by 1, 2
 """
 _IS_KEY: Final = "case c.relreplident when 'i' then i.indisreplident else i.indisprimary end"
-"""The key of a table is what the log tells of rows that are deleted: its replica identity if that is an index."""
+"""The key of a table is its replica identity if that is an index, since the log of a deletion contains it; otherwise the
+primary key."""
 _COLUMNS: Final = f"""
     select a.attrelid::int8, a.attname, a.atttypid::int8, a.atttypmod, a.attnotnull, a.attgenerated::text,
         coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0), coalesce(k.collname, '')
@@ -54,12 +55,12 @@ _PUBLISHED: Final = (
 _PUBLISHED_15: Final = """
     select schemaname, tablename, attnames::text[], rowfilter from pg_catalog.pg_publication_tables where pubname = %s
 """
-"""From Postgres 15 on publications have lists of columns and filters of rows."""
+"""From Postgres 15 on publications have column lists and row filters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PgColumn:
-    """A column as the catalog describes it now."""
+    """A column in the catalog."""
 
     name: str
     type_oid: int
@@ -67,13 +68,13 @@ class PgColumn:
     not_null: bool
     generated: bool
     key: int
-    """Its place in the key from 1 on; 0 if it does not belong to it."""
+    """Its index in the key, from 1; 0 if it is not in the key."""
     collation: str
 
 
 @dataclass(frozen=True, slots=True)
 class PgTable:
-    """A table as the catalog describes it now."""
+    """A table in the catalog."""
 
     id: TableId
     oid: int
@@ -90,7 +91,7 @@ class PgTable:
 
 
 def read_tables(session: Session, database: str) -> list[PgTable]:
-    """All tables that are not the system's."""
+    """All tables except system tables."""
     found = session.rows(_TABLES)
     columns: dict[int, list[PgColumn]] = {row[2]: [] for row in found}
     for oid, name, type_oid, modifier, not_null, generated, key, collation in session.rows(
@@ -118,7 +119,7 @@ def read_published(session: Session, publication: str) -> dict[tuple[str, str], 
 
 
 def read_types(session: Session) -> dict[int, PgType]:
-    """The types that extensions and users have made, by oid."""
+    """The types of extensions and users, by oid."""
     found = session.rows(_TYPES)
     fields: dict[int, list[PgField]] = {row[6]: [] for row in found if row[6]}
     for relation, name, type_oid, modifier in session.rows(_FIELDS, list(fields)):

@@ -1,4 +1,4 @@
-"""Connections of a reader to its server: the streams that it reads, and what the catalog says of their rows."""
+"""Connections of a reader to its server: the streams that it reads, and the types of their rows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _DROP: Final = "select pg_drop_replication_slot(slot_name) from pg_replication_s
 
 
 class Connections:
-    """Opens what a reader reads.
+    """Opens the streams of a reader.
 
     Args:
         connect: Connection parameters of libpq.
         publication: The publication of the slot.
         tables: Regular expressions for whole names, `schema.table`.
-        options: How the source behaves.
-        clock: For waiting.
+        options: The options of the source.
+        clock: The clock for waits.
         needs_before: Whether the log must have the rows before updates and deletions.
     """
 
@@ -81,7 +81,7 @@ class Connections:
                 "records need; set replica identity full"
             )
         if any(oid not in self.types.types and oid >= _FIRST_OWN for _, oid, _ in columns_of(relation)):
-            del self.types  # a type that was made after the catalog was read
+            del self.types  # a type that was created after the catalog was read
         columns = columns_of(relation)
         name = TableId(self._database, relation.schema, relation.table)
         key = _key(relation, read_key(self._session, relation.oid))
@@ -125,12 +125,12 @@ class Connections:
 
 
 def _key(relation: Relation, newest: Sequence[str]) -> Sequence[str]:
-    """The key of a table as of this place in the log. The catalog knows the order of its columns, but only their newest names."""
+    """The key of a table at this position of the log. The catalog has the order of its columns, but only their newest names."""
     identity = [column.name for column in relation.columns if column.in_identity]
     return newest if relation.identity == "f" or set(newest) == set(identity) else identity
 
 
 _FIRST_OWN: Final = 16_384
-"""Objects of users have ids from here on."""
+"""The smallest oid of user-defined objects."""
 _STREAMS: Final = 140_000
-"""From this version on the server can send messages and transactions that are still open."""
+"""From this version on the server can send logical messages and open transactions."""

@@ -1,8 +1,8 @@
-"""Enumerator of the Postgres source: hands out the chunks of the first load, then the log.
+"""Enumerator of the Postgres source: assigns the chunks of the first load, then the log.
 
-Each chunk is read in a snapshot that a session of the enumerator exports. So the enumerator knows what the read has seen,
-whichever reader it is, and the log is compared with it later. A chunk that is interrupted is continued behind its last key,
-in another snapshot.
+Each chunk is read in a snapshot that a session of the enumerator exports. So the enumerator knows the transactions
+that the read has seen, for any reader, and compares the log with them later. An interrupted chunk is continued after its
+last key, in another snapshot.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["PostgresEnumerator", "Start"]
 
 _LOOK_MS: Final = 100
-"""How often to try again when a snapshot cannot be used yet."""
+"""The retry interval when a snapshot cannot be used yet."""
 
 
 class _Range(msgspec.Struct, array_like=True):
-    """Keys above `above` and up to `upto` of one table. Without a view it is still to be read."""
+    """Keys above `above` and up to `upto` of one table. Without a view it has not been read."""
 
     number: int
     above: KeyText | None
     upto: KeyText | None
     view: TransactionView | None = None
-    """What its read sees, from the moment when a reader gets it."""
+    """The view of its read, set when it is assigned to a reader."""
 
 
 class _Table(msgspec.Struct, array_like=True):
-    """How far a table is planned; its ranges follow each other without gaps."""
+    """The planned chunks of a table; its ranges are contiguous."""
 
     layout: TableLayout
     ranges: list[_Range]
@@ -51,12 +51,12 @@ class _Table(msgspec.Struct, array_like=True):
 
     @property
     def unread(self) -> _Range | None:
-        """The first range that no reader has got."""
+        """The first range that is not assigned."""
         return next((each for each in self.ranges if each.view is None), None)
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
-    """Where the log of a slot begins, and which transactions are not in it because they came before."""
+    """The start of a slot's log, and the transactions before it, which the log does not contain."""
 
     slot: str
     lsn: int
@@ -69,21 +69,21 @@ class _State(msgspec.Struct, tag_field="v", tag=1):
     start: Start
     tables: list[_Table]
     log: Log | None = None
-    """The log, until a reader gets it."""
+    """The split of the log, until it is assigned."""
     loaded: bool = False
     """Whether the load is complete."""
     ranges: int = 0
-    """How many were planned ever, which numbers them."""
+    """The number of chunks planned so far; numbers the next one."""
 
 
 class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
-    """Plans a chunk when a reader asks for one.
+    """Plans a chunk when a reader requests a split.
 
     Args:
-        context: How to reach the readers.
+        context: The connection to the readers.
         server: The database and the slot.
         restored: The snapshot of an earlier enumerator.
-        follows: Whether the log is read after the load; else the source ends with it.
+        follows: Whether the log is read after the load; otherwise the source ends after the load.
 
     Raises:
         StateFormatError: the snapshot was written by another version or for another source.
@@ -103,13 +103,13 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         self._restored = None if restored is None else _decode(restored)
         self._waiting: list[int] = []
         self._reading: dict[int, ExportedSnapshot] = {}
-        """The snapshot of each reader, which has to stay until it asks for the next chunk."""
+        """The exported snapshot of each reader; it must exist until the reader requests the next chunk."""
 
     def start(self) -> None:
-        """Make what is missing in the database at the first start.
+        """Create the slot and the publication at the first start.
 
         Raises:
-            ConfigError: the source cannot run with this database; the message has the remedy.
+            ConfigError: the database does not meet the requirements; the message has the remedy.
             UnavailableError: the server did not answer.
         """
         if self._restored is not None:
@@ -119,7 +119,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         self._state = _State(start, [_Table(layout, []) for layout in layouts])
 
     def request(self, reader: int) -> None:
-        """Give the reader a chunk, or the log if all chunks are read.
+        """Assign a chunk to the reader, or the log if all chunks are read.
 
         Raises:
             UnavailableError: the server did not answer.
@@ -130,10 +130,10 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         self._hand_out()
 
     def give_back(self, splits: Sequence[PostgresSplit]) -> None:
-        """Take back what readers held: chunks with the last key that was read, or the log.
+        """Take back the splits of readers: chunks with the last key that was read, or the log.
 
         Raises:
-            ConfigError: the log is no longer there from that position on.
+            ConfigError: the slot does not have the log from that position any more.
         """
         state = self._state
         unfinished = {split.id: split.part for split in splits}
@@ -143,23 +143,23 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         self._server.resume(state.start.slot, state.log.position.end_lsn if state.log else state.start.lsn)
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The plan, and the log until a reader has it."""
+        """The plan, and the log until it is assigned."""
         return msgspec.msgpack.encode(self._state)
 
     def pending(self) -> list[SplitId]:
-        """The log until a reader has it. Chunks become splits when a reader gets them."""
+        """The log until it is assigned. Chunks become splits when they are assigned."""
         return [] if self._state.log is None else [PostgresSplit.log(self._state.log).id]
 
     @property
     def discovery_interval_ms(self) -> int | None:
-        """How often to try again for readers that wait for a chunk."""
+        """The retry interval for readers that wait for a chunk."""
         return None if self._state.loaded else _LOOK_MS
 
     def discover(self) -> None:
-        """Nothing is looked for; `discovered` serves the readers that wait."""
+        """No discovery; `discovered` serves the waiting readers."""
 
     def discovered(self, found: None) -> None:
-        """Serve the readers that wait."""
+        """Assign chunks to waiting readers."""
         self._hand_out()
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
                 return
             exported = self._server.export(self._state.start.view, table.layout)
             if exported is None:
-                return  # it can be had later
+                return  # it is assigned later
             reader = self._waiting.pop(0)
             self._reading[reader] = exported
             each = table.unread or self._planned(table, exported)
@@ -191,7 +191,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         return table.ranges[-1]
 
     def _finish_load(self) -> None:
-        """Give the log to a reader, once no reader has a chunk any more."""
+        """Assign the log to a reader, once no reader has a chunk any more."""
         if self._reading:
             return
         state = self._state
@@ -216,7 +216,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
     def _parts(
         self, table: _Table, whole: _Range, unfinished: dict[SplitId, Chunk | Log]
     ) -> Iterator[_Range]:
-        """A range after a restart: what is left of it is to be read in another snapshot."""
+        """A range after a restart: the rest of it is read in another snapshot."""
         left = unfinished.get(PostgresSplit.name_of(table.layout, whole.number))
         if not isinstance(left, Chunk):
             yield whole

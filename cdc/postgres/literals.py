@@ -42,7 +42,7 @@ def literal(text: str) -> str:
 
 
 def parse_array(text: str, parse: Parse, delimiter: str = ",") -> list[Any]:
-    """The elements; lists of lists where it has more dimensions. Bounds in front of it are not kept.
+    """The elements; lists of lists where it has more dimensions. A prefix with bounds is dropped.
 
     Raises:
         ValueError: the text is not an array.

@@ -1,7 +1,7 @@
-"""Log reader: makes changes of rows of the messages of a slot, in commit order, and knows where to continue.
+"""Log reader: converts the messages of a slot to changes of rows, in commit order, and keeps the position to continue from.
 
-Pure: messages in, changes out. The position moves with every change that is taken, so it can be saved between any two of
-them: a transaction that was read in part is received again as a whole and its first changes are skipped. Transactions
+Pure: messages in, changes out. The position advances with every change that is read, so it can be saved between any two of
+them: a partially read transaction is received again as a whole and its first changes are skipped. Transactions
 that arrive in parts before they are committed wait in a file and are read from there at their commit.
 """
 
@@ -40,18 +40,18 @@ _ROWS: Final = frozenset(b"IUD")
 _DESCRIPTIONS: Final = frozenset(b"RY")
 _STREAM_STOP: Final = ord("E")
 _IN_MEMORY: Final = 16 << 20
-"""Bytes of a transaction that arrives in parts; beyond it is written to a file."""
+"""Bytes in memory of a transaction that arrives in parts; a larger one is written to a file."""
 
 
 class LogPosition(msgspec.Struct, frozen=True):
-    """Where to continue: behind a transaction, and behind so many changes of the next one."""
+    """The position to continue from: after a transaction, and after a number of changes of the next one."""
 
     end_lsn: int
     """End of the last transaction that was read completely."""
     commit_lsn: int = 0
-    """The transaction that was read in part, if there is one."""
+    """The partially read transaction, if there is one."""
     changes: int = 0
-    """How many of its changes were read."""
+    """The number of its changes that were read."""
 
 
 class Transaction(NamedTuple):
@@ -64,18 +64,18 @@ class Transaction(NamedTuple):
 
 
 class LogTable(NamedTuple):
-    """A version of a table that is read."""
+    """A version of a captured table."""
 
     relation: Relation
     decode: RowDecoder
     about: Any = None
-    """What the caller knows of it."""
+    """Data of the caller for this table."""
 
 
 class LogChange(NamedTuple):
     """A change of one row, or TRUNCATE of a table.
 
-    `before` is None where the log does not have it, and has None in all columns but those of the key if `key_only`.
+    `before` is None if the log does not have it, and has None in all columns except the key if `key_only`.
     """
 
     op: Op
@@ -85,19 +85,19 @@ class LogChange(NamedTuple):
     key_only: bool
     transaction: Transaction
     number: int
-    """Its place in the transaction, from 0 on."""
+    """Its index in the transaction, from 0."""
 
 
 LogEvent: TypeAlias = LogChange | LogicalMessage | Commit
-"""What a log says: changes, messages that programs wrote into it, and ends of transactions."""
+"""Events of a log: changes, logical messages of programs, and ends of transactions."""
 
 
 class LogReader:
     """Reads the messages of one slot.
 
     Args:
-        position: Where the stream was started.
-        open_table: The version of a table that a description in the log stands for, or None if it is not read.
+        position: The start position of the stream.
+        open_table: Returns the version of a table for its description in the log, or None if it is not captured.
     """
 
     def __init__(self, position: LogPosition, open_table: Callable[[Relation], LogTable | None]) -> None:
@@ -112,18 +112,18 @@ class LogReader:
 
     @property
     def position(self) -> LogPosition:
-        """Where to continue, behind the last event that was taken."""
+        """The position after the last event that was read."""
         if self._transaction is None or self._number == 0:
             return LogPosition(self._end_lsn)
         return LogPosition(self._end_lsn, self._transaction.commit_lsn, self._number)
 
     def advance(self, lsn: int) -> None:
-        """Take over how far the server is while nothing is happening, so that it need not keep the log for us."""
+        """Advance to the server's position while there are no changes, so that it need not keep the log for us."""
         if self._transaction is None and not self._parts:
             self._end_lsn = max(self._end_lsn, lsn)
 
     def events(self, payloads: Iterable[bytes]) -> Iterator[LogEvent]:
-        """What messages say, in their order; they are read as their events are taken.
+        """The events of messages in their order, decoded lazily.
 
         Raises:
             RecordError: a message or a row cannot be read.
@@ -160,7 +160,7 @@ class LogReader:
                 yield from self._within(message)
 
     def _streamed(self, parts: _Parts) -> Iterator[LogEvent]:
-        """A transaction that came in parts; its messages have the id of their subtransaction in front."""
+        """A transaction that came in parts; its messages begin with the id of their subtransaction."""
         for payload in parts.payloads():
             if payload[0] not in _ROWS:
                 yield from self._within(decode_message(payload, streamed=True))
@@ -200,7 +200,7 @@ class LogReader:
             table = self._tables[oid]
         except KeyError:
             raise InternalError(
-                f"the log has a row of relation {oid} before its description; report it"
+                f"the log has a row of relation {oid} before its description; please report it"
             ) from None
         if table is None or numbered is None:
             return None
@@ -220,11 +220,11 @@ class LogReader:
     def _next(self) -> tuple[Transaction, int] | None:
         """The transaction and the number of the next change; None if it was read before a restart.
 
-        Changes of tables that are not read are counted too, so that the position holds whichever tables are read.
+        Changes of other tables are counted too, so that the position does not depend on the captured tables.
         """
         transaction = self._transaction
         if transaction is None:
-            raise InternalError("the log has a change outside of a transaction; report it")
+            raise InternalError("the log has a change outside of a transaction; please report it")
         number, self._number = self._number, self._number + 1
         if transaction.commit_lsn == self._partial.commit_lsn and number < self._partial.changes:
             return None
@@ -232,7 +232,7 @@ class LogReader:
 
 
 class _Parts:
-    """The messages of a transaction that is still open in the database."""
+    """The messages of a transaction that is not committed yet."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 # closed with the transaction
@@ -240,11 +240,11 @@ class _Parts:
         """Subtransactions that were rolled back."""
 
     def add(self, payload: bytes) -> None:
-        """Keep one more."""
+        """Append a message."""
         self._file.write(_SIZE.pack(len(payload)) + payload)
 
     def payloads(self) -> Iterator[bytes]:
-        """All that were not rolled back, and all descriptions, which the server does not repeat after a rollback."""
+        """All messages that were not rolled back, and all table descriptions, which the server does not repeat after a rollback."""
         self._file.seek(0)
         while size := self._file.read(_SIZE.size):
             payload = self._file.read(*_SIZE.unpack(size))
@@ -252,7 +252,7 @@ class _Parts:
                 yield payload
 
     def close(self) -> None:
-        """Forget them."""
+        """Delete the messages."""
         self._file.close()
 
     def __enter__(self) -> _Parts:

@@ -20,17 +20,17 @@ _PREFIX: Final = "connector.postgres-cdc."
 
 @dataclass(frozen=True)
 class PostgresOptions(PartialOptions):
-    """How a source behaves.
+    """Options of a source.
 
     Args:
         start: at the first start, load the tables and then follow the log (`initial`), end after the load (`initial-only`), or
             follow the log from now on (`latest`).
         chunk_rows: rows of a table that are read in one transaction.
-        on_truncate: at a TRUNCATE, which no row can represent, `fail` or `skip` it. Whole events represent it.
-        slot_exists: at a first start, `refuse` a slot that is there already, or drop and `recreate` it.
-        streaming: whether the server sends large transactions before they are committed; they wait in files here.
+        on_truncate: at a TRUNCATE, which no row can represent, `fail` or `skip` it. Change events can represent it.
+        slot_exists: at a first start, `refuse` a slot that exists already, or drop and `recreate` it.
+        streaming: whether the server sends large transactions before they are committed; they are kept in local files.
         special_dates: `fail` at dates that Python does not have, such as infinity, or read them as `null`.
-        connect_timeout_ms: how long the server may take to answer, and to make a slot.
+        connect_timeout_ms: how long the server may take to answer, and to create a slot.
 
     Raises:
         ConfigError: a value is not one of these.
@@ -55,7 +55,7 @@ class PostgresOptions(PartialOptions):
         _PREFIX + "special-dates", "fail", "dates that Python does not have, such as infinity: fail or null"
     )
     connect_timeout_ms: int = option(
-        _PREFIX + "connect-timeout", 30_000, "how long the server may take to answer and to make a slot"
+        _PREFIX + "connect-timeout", 30_000, "how long the server may take to answer and to create a slot"
     )
 
     def __post_init__(self) -> None:

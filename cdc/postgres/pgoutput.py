@@ -1,7 +1,7 @@
 """Decoder of pgoutput, the logical replication protocol of Postgres, versions 1 to 4.
 
-It decodes the messages that frame rows and describe tables; `row_decoder` decodes the rows. Pure: payload in, value out.
-The option `two_phase` is not used: a prepared transaction comes when it is committed, like any other.
+It decodes the messages of transactions and table definitions; `row_decoder` decodes the rows. Pure: payload in, value out.
+The option `two_phase` is not used: a prepared transaction is received when it is committed, like any other.
 
 Example:
     >>> import struct
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Begin(NamedTuple):
-    """A transaction begins; `lsn` is where its commit record stands."""
+    """A transaction begins; `lsn` is the position of its commit record."""
 
     lsn: int
     committed_at: int
@@ -65,7 +65,7 @@ class RelationColumn(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A table as of now; sent before its first row and again before the first row after each change of the table."""
+    """A table definition; sent before its first row and again before the first row after each change of the table."""
 
     oid: int
     schema: str
@@ -77,7 +77,7 @@ class Relation(NamedTuple):
 
 
 class Type(NamedTuple):
-    """A type that is not built in."""
+    """A type that is not built-in."""
 
     oid: int
     schema: str
@@ -93,7 +93,7 @@ class Origin(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Tables were emptied."""
+    """A TRUNCATE of tables."""
 
     oids: tuple[int, ...]
     cascade: bool
@@ -119,7 +119,7 @@ class StreamStart(NamedTuple):
 
 
 class StreamStop(NamedTuple):
-    """The part ends."""
+    """The end of the part."""
 
 
 class StreamCommit(NamedTuple):
@@ -157,7 +157,7 @@ _Decoder: TypeAlias = Callable[["_Fields", int | None], Message]
 
 
 def decode_message(payload: bytes, *, streamed: bool = False) -> Message:
-    """The meaning of a message that contains no row; `streamed` if it came within a part of a streamed transaction.
+    """Decode a message that contains no row; `streamed` if it is in a part of a streamed transaction.
 
     Raises:
         RecordError: the message is of an unknown kind, or damaged.
@@ -177,7 +177,7 @@ def decode_message(payload: bytes, *, streamed: bool = False) -> Message:
 
 
 def format_lsn(lsn: int) -> str:
-    """A position in the log as Postgres writes it.
+    """A position in the log in Postgres' text form.
 
     Example:
         >>> format_lsn(0x1_6B374D84), parse_lsn("1/6B374D84") == 0x1_6B374D84
@@ -187,7 +187,7 @@ def format_lsn(lsn: int) -> str:
 
 
 def parse_lsn(text: str) -> int:
-    """The position that Postgres wrote as this text."""
+    """The position of Postgres' text form."""
     high, low = text.split("/")
     return int(high, 16) << 32 | int(low, 16)
 
@@ -212,7 +212,7 @@ class _Fields:
         return self._payload[self._next - 1]
 
     def int32(self) -> int:
-        """Four bytes without a sign: an id."""
+        """Four unsigned bytes: an id."""
         number: int = self.unpack(_INT32)[0]
         return number
 
@@ -223,7 +223,7 @@ class _Fields:
         return self._payload[start:end].decode()
 
     def content(self) -> bytes:
-        """Bytes with their length in front."""
+        """Bytes with a length prefix."""
         size = self.int32()
         start, self._next = self._next, self._next + size
         if self._next > len(self._payload):
@@ -245,7 +245,7 @@ def _relation(fields: _Fields, xid: int | None) -> Relation:
     identity = chr(fields.int8())
     (count,) = fields.unpack(_INT16)
     columns = tuple(_column(fields) for _ in range(count))
-    # The catalog has no name in the protocol: built-in tables have an empty schema.
+    # The protocol has no name for pg_catalog: its tables have an empty schema.
     return Relation(oid, schema or "pg_catalog", table, identity, columns, xid)
 
 

@@ -1,7 +1,7 @@
 """Reader of the Postgres source: reads chunks of tables, then the log, without blocking.
 
-The position of a chunk is the last key that was polled, that of the log the last change. The slot is told a position only
-when the checkpoint that holds it is settled.
+The position of a chunk is the last key that was polled, that of the log the last change. A position is confirmed to the
+slot only when the checkpoint that contains it is settled.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 __all__ = ["PostgresReader"]
 
 _PAUSES_MS: Final = (1, 1, 2, 3, 5, 8, 10)
-"""How long to leave the client alone after as many fruitless polls."""
+"""The pause of polling after this many polls without data."""
 
 _EPOCH_2000_MS: Final = 946_684_800_000
 
 
 class PostgresReader(SourceReader[PostgresSplit]):
-    """Reads what one subtask was assigned.
+    """Reads the splits of one subtask.
 
     Args:
-        connections: How to reach the server.
-        deserializer: Makes records of rows and changes.
+        connections: The connections to the server.
+        deserializer: Converts rows and changes to records.
         skip_truncate: Whether a TRUNCATE that cannot be represented is skipped.
     """
 
@@ -59,7 +59,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
         self._fruitless = 0
 
     def add_splits(self, splits: Sequence[PostgresSplit]) -> None:
-        """Take chunks or the log."""
+        """Add chunks or the log."""
         for split in splits:
             if isinstance(split.part, Log):
                 self._log = _LogRead(self._connections, split, split.part)
@@ -67,7 +67,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
                 self._chunks.append(split)
 
     def no_more_splits(self) -> None:
-        """Finish when the assigned chunks are read."""
+        """No more splits: finish when the assigned chunks are read."""
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
@@ -95,7 +95,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
         return NotYet(_PAUSES_MS[self._fruitless - 1])
 
     def snapshot(self, checkpoint: CheckpointId) -> list[PostgresSplit]:
-        """What is left of each split."""
+        """The rest of each split."""
         splits = list(self._chunks)
         if self._chunk is not None:
             splits.append(self._chunk.split)
@@ -105,7 +105,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
         return splits
 
     def settled(self, checkpoint: CheckpointId) -> None:
-        """Let the server forget the log in front of the checkpoint."""
+        """Confirm the position of the checkpoint to the slot."""
         for earlier in [noted for noted in self._noted if noted < checkpoint]:
             del self._noted[earlier]
         position = self._noted.pop(checkpoint, None)
@@ -123,7 +123,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
         if self._complete:
             return Finished()
         if not self._idle:
-            # Time must not wait for a reader that has nothing to read.
+            # Watermarks must not wait for a reader without splits.
             self._idle = True
             return Idle(True)
         return NotYet()
@@ -193,7 +193,7 @@ class _ChunkRead:
 
     @property
     def split(self) -> PostgresSplit:
-        """What is left of it."""
+        """The rest of the split."""
         return msgspec.structs.replace(self._split, part=self._part)
 
     def read(self, limit: int) -> list[tuple[Any, ...]] | None:
@@ -218,20 +218,20 @@ class _LogRead:
         self._split, self._part = split, log
         self.reader = LogReader(log.position, connections.log_table)
         self.filter = LoadFilter(connections.types, log.loaded) if log.loaded else None
-        """What the first load contains, while the log may have it too."""
+        """The loaded chunks, until the log has passed the load."""
         self._unclaimed = False
         self._stream: ReplicationStream | None = None
         self._events: Iterator[LogEvent] = iter(())
 
     @property
     def split(self) -> PostgresSplit:
-        """What is left of it."""
+        """The rest of the split."""
         loaded = self._part.loaded if self.filter is not None else ()
         part = msgspec.structs.replace(self._part, position=self.reader.position, loaded=loaded)
         return msgspec.structs.replace(self._split, part=part)
 
     def read(self, limit: int) -> Iterator[LogEvent]:
-        """Events that have arrived; take one after the other, as they move the position."""
+        """Events that have arrived; read them one by one, since each advances the position."""
         if self._stream is None:
             self._stream = self._connections.replicate(self._part)
         first = next(self._events, None)
@@ -246,7 +246,7 @@ class _LogRead:
         return iter(()) if first is None else itertools.chain((first,), self._events)
 
     def settled(self, position: int) -> None:
-        """Let the server forget the log in front of a position."""
+        """Confirm a position to the slot."""
         if self._stream is not None:
             self._stream.confirm(position)
         if self._part.claim and not self._unclaimed:

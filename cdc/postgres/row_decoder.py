@@ -1,4 +1,4 @@
-"""Row decoders: functions that are generated for each version of a table and make tuples of its rows.
+"""Row decoders: functions generated for each version of a table, which convert its rows to tuples.
 
 One reads the rows of pgoutput messages, the other lines of COPY's text form. A column costs a few operations in the generated
 code. The source is kept, so tracebacks show it.
@@ -23,10 +23,10 @@ from tidegate.unchanged import UNCHANGED
 __all__ = ["ColumnDecoder", "CopyLines", "RowDecoder", "copy_decoder", "row_decoder", "unescaped"]
 
 RowDecoder: TypeAlias = Callable[[bytes, int], tuple[tuple[Any, ...], int]]
-"""Makes a row of a message from an offset on, where its number of columns stands, and tells the offset behind it.
+"""Decodes a row of a message from the offset of its number of columns; returns the row and the offset after it.
 
 Raises:
-    RecordError: the row has other columns, or a value that is not of its type.
+    RecordError: the row has other columns, or a value cannot be parsed.
 """
 
 _NULL, _UNCHANGED, _TEXT = b"nut"
@@ -34,7 +34,7 @@ _LENGTH: Final = struct.Struct("!i").unpack_from
 
 
 class ColumnDecoder(NamedTuple):
-    """How the text of a column becomes a value: `source` is an expression over `raw`, its bytes, and may call `convert`."""
+    """How the text of a column is parsed: `source` is an expression over `raw`, its bytes, and may call `convert`."""
 
     name: str
     source: str
@@ -42,7 +42,7 @@ class ColumnDecoder(NamedTuple):
 
 
 CopyLines: TypeAlias = Callable[[Sequence[bytes]], list[tuple[Any, ...]]]
-"""Makes rows of lines of COPY's text form; raises as a `RowDecoder` does."""
+"""Decodes lines of COPY's text form; raises as a `RowDecoder` does."""
 
 
 def row_decoder(table: str, columns: Sequence[ColumnDecoder]) -> RowDecoder:
@@ -105,7 +105,7 @@ def copy_decoder(table: str, columns: Sequence[ColumnDecoder]) -> CopyLines:
 
 
 def unescaped(field: bytes) -> bytes:
-    """A field of a line of COPY without its escapes; that of NULL stays as it is.
+    """A field of a line of COPY, unescaped; the text of NULL is unchanged.
 
     Example:
         >>> unescaped(b"tab\\\\tand\\\\\\\\slash"), unescaped(b"\\\\N")
@@ -136,7 +136,7 @@ def _compiled(
     owners: Mapping[int, str],
     names: Mapping[str, Any],
 ) -> Any:
-    """The function `decode` of these lines; `owners` are the columns that lines belong to."""
+    """Compile the function `decode` of these lines; `owners` are the columns of lines."""
 
     def failure(error: Exception, data: bytes) -> RecordError:
         trace = error.__traceback__
@@ -154,7 +154,7 @@ def _compiled(
 
 
 def _special(tag: int) -> Any:
-    """The value of a column without text."""
+    """The value of a column that has no text: NULL or unchanged."""
     if tag == _NULL:
         return None
     if tag == _UNCHANGED:

@@ -1,4 +1,4 @@
-"""Postgres server as the source's coordinator sees it: publication, slot, tables, and snapshots for readers."""
+"""Postgres server for the enumerator: publication, slot, tables, and exported snapshots for readers."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ _NO_LOG: Final = Start("", 0, TransactionView(0, 0, ()))
 
 @dataclass(frozen=True, slots=True)
 class ExportedSnapshot:
-    """A snapshot that other sessions can read in until it is closed."""
+    """An exported snapshot that other sessions can import until it is closed."""
 
     name: str
     view: TransactionView
     session: Session
 
     def close(self) -> None:
-        """End it; who reads in it already is not disturbed."""
+        """End it; sessions that have imported it keep it."""
         self.session.close()
 
 
 class Server:
-    """One database and one slot of it.
+    """One database and one of its slots.
 
     Args:
         connect: Connection parameters of libpq.
         slot: The name of the slot.
-        publication: The publication; made at the first start if it does not exist.
+        publication: The publication; created at the first start if it does not exist.
         tables: Regular expressions for whole names, `schema.table`.
-        options: How the source behaves.
+        options: The options of the source.
         claim: The name of a second slot, without a log, that says whose the first one is until there is a checkpoint; empty where
             no slot may be made.
         needs_before: Whether the log must have the rows before updates and deletions.
@@ -92,10 +92,10 @@ class Server:
         return self._open
 
     def begin(self) -> tuple[Start, list[TableLayout]]:
-        """Make publication and slot: where the log begins, and the tables to load.
+        """Create publication and slot; returns the start of the log, and the tables to load.
 
         Raises:
-            ConfigError: the source cannot run with this database; the message has the remedy.
+            ConfigError: the database does not meet the requirements; the message has the remedy.
             UnavailableError: the server did not answer.
         """
         found = self._matching()
@@ -103,7 +103,7 @@ class Server:
             types = TypeCatalog(read_types(self._session))
             return _NO_LOG, self._readable(self._layout(types, table, None, "") for table in found)
         self._check_server()
-        # A slot reads the catalog as of its position, so a publication that is made after it does not exist for it.
+        # A slot reads the catalog as of its position, so it does not see a publication that is created later.
         layouts = self._published(found)
         if self._options.start != "latest":
             self._readable(layouts)
@@ -115,7 +115,7 @@ class Server:
         """Check that a slot still has the log from a position on.
 
         Raises:
-            ConfigError: it does not; rows would be missing.
+            ConfigError: it does not have it; rows would be missing.
         """
         if not slot:
             return
@@ -138,9 +138,9 @@ class Server:
             )
 
     def plan(self, exported: ExportedSnapshot, layout: TableLayout, above: KeyText | None) -> KeyText | None:
-        """The last key of the next chunk; None if it goes to the end of the table."""
+        """The last key of the next chunk; None if the chunk ends with the table."""
         if layout.by_text:
-            return None  # every chunk would sort the whole table, as its index has another order
+            return None  # one chunk: each would sort the whole table, since its index has another order
         columns = ", ".join(_text(name) for name in layout.key)
         row = exported.session.row(
             f"select {columns} from {_name(layout)} {where(layout, above, None)} order by {order(layout)} "
@@ -149,10 +149,10 @@ class Server:
         return None if row is None else tuple(row)
 
     def export(self, start: TransactionView, layout: TableLayout) -> ExportedSnapshot | None:
-        """A snapshot that sees all transactions that the slot does not send; None if one of these is not visible yet.
+        """A snapshot that sees all transactions that the slot does not send; None if one of these transactions is not visible yet.
 
-        The table is locked against what snapshots do not protect from: it would be empty after TRUNCATE or a new type of a
-        column. None also if somebody holds such a lock.
+        The table is locked against commands that snapshots do not protect from: it would look empty after TRUNCATE or a change
+        of a column's type. None also if the lock is not available.
         """
         session = Session(self._connect)
         try:
@@ -171,7 +171,7 @@ class Server:
         return ExportedSnapshot(name, view, session)
 
     def position(self) -> int:
-        """Where the log ends now."""
+        """The current end of the log."""
         ((text,),) = self._session.rows(_POSITION)
         return parse_lsn(text)
 
@@ -277,8 +277,8 @@ class Server:
             key_order = types.key_order(column.type_oid, column.modifier)
             if key_order is None:
                 self._refuse(
-                    f"key column {column.name!r} of table {table.id} is an array or a composite value, which has no order here",
-                    "take a table with another key, or let an index over other columns be its replica identity",
+                    f"key column {column.name!r} of table {table.id} is an array or a composite value, which cannot be ordered",
+                    "use a table with another key, or set its replica identity to an index over other columns",
                 )
             by_text += [column.name] if key_order == "texts" else []
         listed = tuple((column.name, column.type_oid, column.modifier) for column in columns)
@@ -306,7 +306,7 @@ class Server:
             if not claimed and self._options.slot_exists == "refuse":
                 self._refuse(
                     f"slot {self._slot!r} exists already, and this pipeline did not make it",
-                    "take another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
+                    "use another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
                     "'recreate'",
                 )
             free_slot(
@@ -382,7 +382,7 @@ def query(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> s
 
 
 def _text(name: str) -> str:
-    """The text of a column as rows have it; a cast to text writes some types in another way, such as inet."""
+    """The text of a column in the form of rows; a cast to text differs for some types, such as inet."""
     return f"format('%s', {identifier(name)})"
 
 

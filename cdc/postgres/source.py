@@ -37,12 +37,12 @@ class PostgresSource(Source[PostgresSplit]):
     """Tables of one database.
 
     Args:
-        connect: Connection parameters of libpq, such as host, port, dbname, user, password and sslmode; shown nowhere.
+        connect: Connection parameters of libpq, such as host, port, dbname, user, password and sslmode; never shown.
         tables: Regular expressions for whole names, `schema.table`.
-        slot: The replication slot; made at the first start.
-        publication: The publication; made at the first start if it does not exist. By default it has the name of the slot.
-        deserializer: Makes records of rows and changes.
-        options: How the source behaves.
+        slot: The replication slot; created at the first start.
+        publication: The publication; created at the first start if it does not exist. By default it has the name of the slot.
+        deserializer: Converts rows and changes to records.
+        options: The options of the source.
 
     Raises:
         ConfigError: there are no tables, or no slot.
@@ -69,7 +69,7 @@ class PostgresSource(Source[PostgresSplit]):
 
     @staticmethod
     def builder() -> PostgresSourceBuilder:
-        """A source in the making, under Flink CDC's names."""
+        """A builder with Flink CDC's names."""
         from tidegate.cdc.postgres.source_builder import PostgresSourceBuilder
 
         return PostgresSourceBuilder()
@@ -85,7 +85,7 @@ class PostgresSource(Source[PostgresSplit]):
         return self.deserializer.changelog_mode
 
     def with_options(self, options_of: OptionsOf) -> PostgresSource:
-        """The same source, with settings for the options that the program leaves open."""
+        """The same source, with settings for options that the program does not set."""
         return replace(self, options=filled(self.options, options_of("connector.postgres-cdc")))
 
     def open_enumerator(

@@ -32,7 +32,7 @@ _PLUGIN: Final = "pgoutput"
 
 
 class StartupOptions:
-    """Flink CDC's names for where a source starts."""
+    """Start options under Flink CDC's names."""
 
     @staticmethod
     def initial() -> StartMode:
@@ -51,7 +51,7 @@ class StartupOptions:
 
 
 class PostgresSourceBuilder:
-    """A source in the making."""
+    """Builder of a Postgres source."""
 
     def __init__(self) -> None:
         self._connect: dict[str, Any] = {"host": "localhost", "port": 5432}
@@ -77,7 +77,7 @@ class PostgresSourceBuilder:
         return self
 
     def database_list(self, *database_list: str) -> Self:
-        """The same; more than one are refused."""
+        """Same as `database`; more than one is refused."""
         if len(database_list) != 1:
             raise ConfigError(
                 f"database_list is {database_list}; expected one database, since a slot belongs to one"
@@ -85,7 +85,7 @@ class PostgresSourceBuilder:
         return self.database(*database_list)
 
     def schema_list(self, *schema_list: str) -> Self:
-        """Regular expressions for schemas, all of whose tables are read unless `table_list` says which."""
+        """Regular expressions for schemas; all their tables are captured unless `table_list` is set."""
         self._schemas = schema_list
         return self
 
@@ -100,7 +100,7 @@ class PostgresSourceBuilder:
         return self
 
     def password(self, password: str) -> Self:
-        """Its password; shown nowhere."""
+        """Its password; never shown."""
         self._connect["password"] = password
         return self
 
@@ -110,10 +110,10 @@ class PostgresSourceBuilder:
         return self
 
     def decoding_plugin_name(self, decoding_plugin_name: str) -> Self:
-        """The output plugin of the slot; pgoutput is the one that is read."""
+        """The output plugin of the slot; only pgoutput is supported."""
         if decoding_plugin_name != _PLUGIN:
             raise ConfigError(
-                f"decoding_plugin_name is {decoding_plugin_name!r}; expected {_PLUGIN!r}, which every Postgres has"
+                f"decoding_plugin_name is {decoding_plugin_name!r}; expected {_PLUGIN!r}, which is part of Postgres"
             )
         return self
 
@@ -128,7 +128,7 @@ class PostgresSourceBuilder:
         return self
 
     def deserializer(self, deserializer: ChangeDeserializer) -> Self:
-        """Makes records of rows and changes."""
+        """Converts rows and changes to records."""
         self._deserializer = deserializer
         return self
 

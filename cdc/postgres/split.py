@@ -19,7 +19,7 @@ KeyText: TypeAlias = tuple[str, ...]
 
 
 class TableLayout(msgspec.Struct, frozen=True, array_like=True):
-    """What is read of a table, in which order.
+    """The columns, key and filter of a table's load.
 
     Args:
         table: Its full name.
@@ -37,20 +37,20 @@ class TableLayout(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key_places(self) -> tuple[int, ...]:
-        """Where the key columns are among the columns."""
+        """The indexes of the key columns among the columns."""
         names = [name for name, _, _ in self.columns]
         return tuple(names.index(name) for name in self.key)
 
 
 class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
-    """Rows of a table whose keys are above `above` and up to `upto`; without a bound where one is None.
+    """Rows of a table whose keys are above `above` and up to `upto`; None is unbounded.
 
     Args:
-        layout: What is read.
-        above: Moves while the chunk is read: the last key that was read.
-        upto: The last key that may belong to it.
+        layout: The columns and key of the table.
+        above: The last key that was read; advances while the chunk is read.
+        upto: The last key of the chunk.
         snapshot: The exported snapshot to read in; it exists while the enumerator that opened it does.
-        view: Which transactions that snapshot has seen.
+        view: The transactions that this snapshot has seen.
     """
 
     layout: TableLayout
@@ -61,7 +61,7 @@ class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
 
 
 class LoadedChunks(msgspec.Struct, frozen=True, array_like=True):
-    """The chunks of a table that were read: the last key of each and what its read has seen, in the order of the keys."""
+    """The chunks of a table that were read: the last key and the view of each, in the order of the keys."""
 
     layout: TableLayout
     ranges: tuple[tuple[KeyText | None, TransactionView], ...]
@@ -72,9 +72,9 @@ class Log(msgspec.Struct, frozen=True, tag="log"):
 
     Args:
         slot: The slot to read.
-        position: Where to continue.
-        loaded: What the first load contains; empty when the log has passed `complete_at`.
-        complete_at: From here on no transaction is contained in the first load.
+        position: The position to continue from.
+        loaded: The loaded chunks; empty when the log has passed `complete_at`.
+        complete_at: The position from which on no transaction is contained in the first load.
         claim: The claim of the slot, which is not needed any more once there is a checkpoint.
     """
 
@@ -86,18 +86,18 @@ class Log(msgspec.Struct, frozen=True, tag="log"):
 
 
 class PostgresSplit(Split, frozen=True, tag_field="v", tag=1):
-    """A part of what a source reads."""
+    """A split of the source: a chunk or the log."""
 
     part: Chunk | Log
 
     @staticmethod
     def log(log: Log) -> PostgresSplit:
-        """The only split that is read when all tables are loaded."""
+        """The split of the log, read after all tables are loaded."""
         return PostgresSplit(SplitId(f"log:{log.slot}"), log)
 
     @staticmethod
     def chunk(number: int, chunk: Chunk) -> PostgresSplit:
-        """A part of the first load."""
+        """A chunk of the first load."""
         return PostgresSplit(PostgresSplit.name_of(chunk.layout, number), chunk)
 
     @staticmethod

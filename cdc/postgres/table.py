@@ -55,10 +55,10 @@ class PostgresCdcOptions:
     start: Literal["initial", "latest-offset", "snapshot"] = option(
         "scan.startup.mode", "initial", "load and follow, follow from now on, or load and end"
     )
-    chunk_rows: int = option(
-        "scan.incremental.snapshot.chunk.size", 100_000, "rows that are read in one transaction"
+    chunk_rows: int = option("scan.incremental.snapshot.chunk.size", 100_000, "rows read in one transaction")
+    parallelism: int | None = option(
+        "scan.parallelism", None, "number of readers of the load; that of the job if unset"
     )
-    parallelism: int | None = option("scan.parallelism", None, "how many readers load; as the job if unset")
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -66,7 +66,7 @@ class PostgresCdcOptions:
 
 @dataclass(frozen=True)
 class PostgresCdcTableSource(ScanTableSource):
-    """The declared columns of the table; columns that are projected away are read and left out."""
+    """The declared columns of the table; columns that are not projected are read and dropped."""
 
     source: PostgresSource
     rows: TableRows
@@ -74,16 +74,16 @@ class PostgresCdcTableSource(ScanTableSource):
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        """All kinds, or those of upsert."""
+        """All row kinds, or those of upsert."""
         return self.rows.changelog_mode
 
     @property
     def readable_metadata(self) -> Mapping[str, LogicalType]:
-        """Where a row comes from, and when it was committed."""
+        """Metadata columns: table and commit time of a row."""
         return METADATA
 
     def with_metadata(self, keys: Sequence[str]) -> PostgresCdcTableSource:
-        """The same rows, with these behind their columns."""
+        """The same rows, with these metadata columns after their columns."""
         return replace(self, rows=replace(self.rows, metadata=tuple(keys)))
 
     def with_projection(self, columns: Sequence[str]) -> PostgresCdcTableSource:
@@ -100,7 +100,7 @@ class PostgresCdcTableSource(ScanTableSource):
 
 
 class PostgresCdcTable:
-    """Makes table sources that follow tables of Postgres."""
+    """Creates table sources for tables of Postgres."""
 
     options: ClassVar[type[Any]] = PostgresCdcOptions
 
@@ -113,7 +113,7 @@ class PostgresCdcTable:
         upsert = options.changelog == "upsert"
         if upsert and table.schema.primary_key is None:
             raise ConfigError(
-                f"table {table.name} has changelog-mode 'upsert' and no primary key, which tells the row that an update replaces; "
+                f"table {table.name} has changelog-mode 'upsert' and no primary key, which identifies the row that an update replaces; "
                 "declare PRIMARY KEY (...) NOT ENFORCED"
             )
         connect = {

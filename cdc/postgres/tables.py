@@ -1,4 +1,4 @@
-"""Tables as the source reads them: decoders of their rows, what a change does to rows, and what the first load contains."""
+"""Captured tables: decoders of their rows, conversion of changes to rows, and the filter of the first load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CopyDecoder", "LoadFilter", "ReadTable", "captured", "column_decoder
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table whose rows are read, and the places of its key columns; none if it has no key."""
+    """A captured table, and the indexes of its key columns; empty if it has no key."""
 
     captured: CapturedTable
     key_places: tuple[int, ...]
@@ -43,7 +43,7 @@ def captured(
 
 
 def column_decoders(types: TypeCatalog, columns: Sequence[tuple[str, int, int]]) -> list[ColumnDecoder]:
-    """How each column is read."""
+    """The decoder of each column."""
     return [_decoder(name, types.column(oid, modifier)) for name, oid, modifier in columns]
 
 
@@ -57,10 +57,10 @@ def columns_of(relation: Relation) -> list[tuple[str, int, int]]:
 
 
 def rows_of(change: LogChange, key_places: Sequence[int]) -> RowsOfChange:
-    """What a change does to rows.
+    """The row changes of a change of the log.
 
-    An update that moves a row to another key deletes one row and inserts another. Values that the log leaves out are taken
-    from the row before where that is complete.
+    An update of the key becomes a deletion and an insertion. Values that the log leaves out are filled in from the row before
+    if that is complete.
     """
     before, after = change.before, change.after
     if after is None:
@@ -79,15 +79,15 @@ def rows_of(change: LogChange, key_places: Sequence[int]) -> RowsOfChange:
 
 
 class LoadFilter:
-    """What the first load contains of the changes of the log."""
+    """Filter for changes that the first load contains."""
 
     def __init__(self, types: TypeCatalog, loaded: Sequence[LoadedChunks]) -> None:
         self._tables = {each.layout.table: (each.layout.key, _loaded(types, each)) for each in loaded}
-        # Any transaction that is in doubt is near to the ones that the reads have seen.
+        # Transactions that have to be tested have ids near those that the reads have seen.
         self._near = max((view.xmax for each in loaded for _, view in each.ranges), default=0)
 
     def missing(self, table: ReadTable, rows: RowsOfChange, transaction: Transaction) -> RowsOfChange:
-        """What the first load does not contain of a change."""
+        """The row changes of a change that the first load does not contain."""
         found = self._tables.get(table.captured.id)
         if found is None:
             return rows
@@ -112,14 +112,14 @@ class LoadFilter:
         contained = set(found[1].seen_by(full_xid(transaction.xid, self._near)))
         if len(contained) > 1:
             raise ConfigError(
-                f"table {table.captured.id} was truncated while it was loaded, so some of its rows are from before and some "
-                "from after; start with a first load"
+                f"table {table.captured.id} was truncated while it was loaded, so some of its rows were read before and some "
+                "after the TRUNCATE; start with a first load"
             )
         return contained == {True}
 
 
 def _places(table: ReadTable, key: Sequence[str]) -> Sequence[int]:
-    """Where the key is that a table was loaded by; its columns may have other names since."""
+    """The indexes of the key that a table was loaded by; its columns may have been renamed."""
     columns = table.captured.columns
     if all(name in columns for name in key):
         return [columns.index(name) for name in key]
@@ -152,7 +152,7 @@ def _key_columns(types: TypeCatalog, layout: TableLayout) -> list[ColumnType]:
 
 
 class CopyDecoder:
-    """Reads the rows of a chunk in COPY's text form."""
+    """Decodes the rows of a chunk in COPY's text form."""
 
     def __init__(self, types: TypeCatalog, layout: TableLayout) -> None:
         name = f"{layout.table.schema}.{layout.table.table}"
@@ -168,6 +168,6 @@ class CopyDecoder:
         return self._decode(lines)
 
     def key(self, line: bytes) -> KeyText:
-        """The key of a line, as the server writes it."""
+        """The key of a line, in the server's text form."""
         fields = line.split(b"\t")
         return tuple(unescaped(fields[place]).decode() for place in self._key_places)

@@ -8,7 +8,7 @@
 | numeric | DECIMAL(38, 18) | `decimal.Decimal` as it is in the database |
 | real, double precision | FLOAT, DOUBLE | `float`, also NaN and infinity |
 | boolean | BOOLEAN | `bool` |
-| text, json, jsonb, xml, enums, ranges and what has no other type here | STRING | `str` |
+| text, json, jsonb, xml, enums, ranges and all other types | STRING | `str` |
 | varchar(n), char(n) | VARCHAR(n), CHAR(n) | `str` |
 | bytea | BYTES | `bytes` |
 | date, time(p), timestamp(p) | DATE, TIME(p), TIMESTAMP(p) | `date`, `time`, `datetime` |
@@ -18,7 +18,7 @@
 | domains | as the type below | |
 
 Values that Python does not have (dates that are infinite or BC or beyond the year 9999, the time 24:00) are refused, unless
-`SpecialDates` says that they become NULL. Sessions must use the settings in `SESSION`, which fix the text forms.
+`SpecialDates` maps them to NULL. Sessions must use the settings in `SESSION`, which fix the text forms.
 
 Example:
     >>> catalog = TypeCatalog({})
@@ -51,13 +51,13 @@ SESSION: Final[Mapping[str, str]] = {
     "extra_float_digits": "3",
     "standard_conforming_strings": "on",
 }
-"""Settings of every session whose text is read here."""
+"""Settings of every session whose values are parsed here."""
 
 SpecialDates: TypeAlias = Literal["fail", "null"]
-"""What becomes of dates and times that Python cannot represent."""
+"""The handling of dates and times that Python cannot represent."""
 
 KeyOrder: TypeAlias = Literal["values", "texts"]
-"""By value, or by the bytes of the text, such as texts of any collation, enums and intervals."""
+"""How a key column is compared: by value, or by the bytes of its text, as for texts of any collation, enums and intervals."""
 
 Parse: TypeAlias = Callable[[str], Any]
 
@@ -71,14 +71,14 @@ class PgField(NamedTuple):
 
 
 class PgType(NamedTuple):
-    """A type as the server's catalog describes it.
+    """A type in the server's catalog.
 
     Args:
         name: Its name.
         kind: `b`ase, `c`omposite, `d`omain, `e`num, `r`ange or `m`ultirange.
         element: The type of the elements if it is an array, else 0.
-        base: The type below a domain and its modifier.
-        fields: Those of a composite type.
+        base: The base type of a domain and its modifier.
+        fields: The fields of a composite type.
     """
 
     name: str
@@ -90,12 +90,12 @@ class PgType(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnType:
-    """How a column is read.
+    """The decoder of a column.
 
     Args:
         logical: The type of its values, with NULL.
-        parse: Reads the text of a value that is not NULL.
-        source: The same as an expression over the bytes `raw`, which may call `convert`, that is `parse`.
+        parse: Parses the text of a value that is not NULL.
+        source: `parse` as a source expression of the bytes `raw`; it may call `convert`, which is `parse`.
     """
 
     logical: LogicalType
@@ -105,21 +105,21 @@ class ColumnType:
 
 @dataclass(frozen=True)
 class TypeCatalog:
-    """The types of a database: those that are built in, and what its catalog adds."""
+    """The types of a database: built-in types, and those of its catalog."""
 
     types: Mapping[int, PgType]
     special_dates: SpecialDates = "fail"
     _known: dict[tuple[int, int], ColumnType] = field(default_factory=dict, repr=False, compare=False)
 
     def column(self, oid: int, modifier: int) -> ColumnType:
-        """How a column of a type with a modifier is read."""
+        """The decoder of a column with this type and modifier."""
         key = (oid, modifier)
         if key not in self._known:
             self._known[key] = self._column(oid, modifier)
         return self._known[key]
 
     def key_order(self, oid: int, modifier: int) -> KeyOrder | None:
-        """How values of a key column have to be compared in the database, to be in the order that they have in Python."""
+        """How the database has to compare values of a key column to have Python's order."""
         column = self.column(oid, modifier)
         if self._base(oid) in _ORDERED or column.parse is Decimal:
             return "values"
@@ -168,7 +168,7 @@ def _numeric(modifier: int) -> ColumnType:
     if modifier < _HEADER:
         return ColumnType(DataTypes.DECIMAL(38, 18), Decimal)
     precision, scale = (modifier - _HEADER) >> 16 & 0xFFFF, (modifier - _HEADER) & 0x7FF
-    scale -= (scale & 0x400) << 1  # eleven bits with a sign
+    scale -= (scale & 0x400) << 1  # eleven bits, signed
     if precision > _MOST_DIGITS or not 0 <= scale <= precision:
         return _TEXT
     return ColumnType(DataTypes.DECIMAL(precision, scale), Decimal)
@@ -232,7 +232,7 @@ def _bytes(text: str) -> bytes:
 
 
 _HEADER: Final = 4
-"""Modifiers of numeric and of texts count from here."""
+"""Offset of the modifiers of numeric and text types."""
 _MOST_DIGITS: Final = 38
 _MICROSECONDS: Final = 6
 _FLOAT4: Final = struct.Struct("f")
@@ -260,7 +260,7 @@ _DATES: Final[Mapping[int, Callable[[int], tuple[LogicalType, Parse]]]] = {
     1184: _instant,
 }
 _ORDERED: Final = frozenset({16, 17, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 2950})
-"""Types whose values Python and Postgres order alike."""
+"""Types with the same order of values in Python and Postgres."""
 
 _ARRAY_OIDS: Final = """
     143:142 199:114 629:628 651:650 719:718 775:774 791:790 1000:16 1001:17 1002:18 1003:19 1005:21 1007:23

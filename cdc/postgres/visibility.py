@@ -1,4 +1,4 @@
-"""Visibility of Postgres transactions: what a snapshot of the server has seen.
+"""Visibility of Postgres transactions: the transactions that a snapshot of the server has seen.
 
 Example:
     >>> view = TransactionView.parse("731:740:733,735")
