@@ -85,7 +85,7 @@ class Tasks:
     """Stands in for Spark and its tasks: answers at once."""
 
     wide: Wide
-    heard: SimpleQueue[Request]
+    requests: SimpleQueue[Request]
     epochs: list[Epoch] = field(default_factory=list)
     answered: float | None = None
     copied: bool = False
@@ -108,7 +108,7 @@ class Tasks:
             sizes = (max(map(len, closures)), sum(map(len, data)), sum(map(len, answers)))
             self.epochs.append(Epoch(self.answered - before - made_up, *sizes))
         if len(self.epochs) == self.wide.count:
-            self.heard.put(StopRequested())
+            self.requests.put(StopRequested())
         return outcomes
 
     def close(self) -> None:
@@ -150,8 +150,8 @@ class Wide:
 
     def run(self) -> list[Epoch]:
         """Run the epochs; what each took."""
-        startup, heard = self._startup, SimpleQueue[Request]()
-        tasks = Tasks(self, heard)
+        startup, requests = self._startup, SimpleQueue[Request]()
+        tasks = Tasks(self, requests)
         startup.acquire()
         attempt = SparkAttempt(
             startup,
@@ -161,7 +161,7 @@ class Wide:
             RunStatus(SYSTEM_CLOCK),
             startup.program.options.strategy(),
             lambda status: None,
-            heard,
+            requests,
             IdHolds(0.0),
         )
         attempt._epochs.jobs = tasks  # type: ignore[assignment]  # stands in for Spark

@@ -1,7 +1,7 @@
 """Enumerator for sources whose splits are all known at the start.
 
-Splits are dealt round-robin: each reader gets its share at its first request, and the promise that nothing follows.
-The deal depends on the list and the parallelism alone, so a run is repeatable.
+Splits are assigned round-robin: each reader gets its share at its first request, and the signal of no more splits.
+The assignment depends only on the list and the parallelism, so a run is repeatable.
 """
 
 from __future__ import annotations
@@ -66,40 +66,40 @@ class ListEnumerator(SplitEnumerator[S]):
         self._context.no_more_splits(reader)
 
     def give_back(self, splits: Sequence[S]) -> None:
-        """Take splits back; where a reader read to outweighs where the list begins. The deal starts again."""
+        """Take splits back, with the positions of their readers. The splits are distributed again."""
         self._pending.update((split.id, split) for split in splits)
         self._shares = None
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """Every split not handed out."""
+        """Every split that is not assigned."""
         return msgspec.msgpack.encode(_State(list(self._pending.values()), self._end))
 
     def pending(self) -> list[SplitId]:
-        """Every split not handed out."""
+        """Every split that is not assigned."""
         return list(self._pending)
 
     def end_position(self) -> Any:
-        """Where the list ends."""
+        """The end of the list."""
         return self._end
 
 
 def all_splits(source: Source[S]) -> list[S]:
-    """What the only reader of a source would be given at its first start; raises as the enumerator does."""
-    deal = _Deal[S]()
-    enumerator = source.open_enumerator(deal, None)
+    """All splits of a source at its first start, as for a single reader; raises as the enumerator does."""
+    assigned = _SingleReader[S]()
+    enumerator = source.open_enumerator(assigned, None)
     try:
         enumerator.start()
         known = -1
-        while len(deal.splits) > known:
-            known = len(deal.splits)
+        while len(assigned.splits) > known:
+            known = len(assigned.splits)
             enumerator.request(0)
     finally:
         enumerator.close()
-    return deal.splits
+    return assigned.splits
 
 
-class _Deal(Generic[S]):
-    """One reader, to which everything is assigned."""
+class _SingleReader(Generic[S]):
+    """Enumerator context of a single reader, which collects all splits."""
 
     parallelism = 1
     owner = ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidegate.connectors.functions.split import FunctionSplit, deal
+from tidegate.connectors.functions.split import FunctionSplit, redistributed
 from tidegate.connectors.spi import EnumeratorContext, SplitEnumerator
 from tidegate.ids import CheckpointId
 
@@ -22,13 +22,13 @@ class FunctionEnumerator(SplitEnumerator[FunctionSplit]):
         self._context = context
         self._instances = context.parallelism if parallel else 1
         self._known = list(_SPLITS.decode(restored)) if restored is not None else []
-        self._dealt = False
+        self._redistributed = False
 
     def request(self, reader: int) -> None:
         """Hand out the reader's instance, if it has one, and promise that nothing follows."""
-        if not self._dealt:
-            self._dealt = True
-            self._known = deal(sorted(self._known, key=lambda split: int(split.id)), self._instances)
+        if not self._redistributed:
+            self._redistributed = True
+            self._known = redistributed(sorted(self._known, key=lambda split: int(split.id)), self._instances)
         mine = [split for split in self._known if int(split.id) == reader]
         if mine:
             self._known.remove(mine[0])

@@ -1,7 +1,7 @@
 """Checkpointed state of a source function: emitted records that were not taken yet.
 
 Example:
-    >>> halves = deal([FunctionSplit(id="0", items=(b"a", b"b"))], 2)
+    >>> halves = redistributed([FunctionSplit(id="0", items=(b"a", b"b"))], 2)
     >>> [split.items for split in halves]
     [(b'a',), (b'b',)]
 """
@@ -16,7 +16,7 @@ from tidegate.elements import Idle, Watermark
 from tidegate.ids import SplitId
 from tidegate.serde import codec_for
 
-__all__ = ["Emission", "FunctionSplit", "Record", "deal", "pack", "unpack"]
+__all__ = ["Emission", "FunctionSplit", "Record", "pack", "redistributed", "unpack"]
 
 Record = tuple[Any, int | None]
 """A value and its time."""
@@ -33,7 +33,7 @@ class FunctionSplit(Split, frozen=True, tag_field="v", tag=1):
     returned: bool = False
 
 
-def deal(splits: Sequence[FunctionSplit], instances: int) -> list[FunctionSplit]:
+def redistributed(splits: Sequence[FunctionSplit], instances: int) -> list[FunctionSplit]:
     """As many splits as there shall be instances; lists are kept if that is their number, otherwise redistributed."""
     if len(splits) == instances:
         return list(splits)

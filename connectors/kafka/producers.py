@@ -70,14 +70,14 @@ prepared_here: Final = Registry()
 
 
 class Failures:
-    """What went wrong with deliveries; holds no reference to a producer, so that one can be dropped."""
+    """The first failed delivery; holds no reference to a producer, so that the producer can be dropped."""
 
     def __init__(self, brokers: str) -> None:
         self._brokers = brokers
         self.first: TidegateError | None = None
 
-    def heard(self, error: Any, message: Any) -> None:
-        """A message was not delivered."""
+    def on_delivery(self, error: Any, message: Any) -> None:
+        """Delivery callback of the client: keeps the first error."""
         from tidegate.connectors.kafka._client import is_too_large, translate
 
         if error is None or self.first is not None:
@@ -95,13 +95,13 @@ class Failures:
 
 
 class Identity:
-    """The producer id and epoch, as the client's statistics tell them."""
+    """The producer id and epoch, from the statistics of the client."""
 
     def __init__(self) -> None:
         self.found: tuple[int, int] | None = None
 
-    def heard(self, text: str) -> None:
-        """Statistics came in."""
+    def on_statistics(self, text: str) -> None:
+        """Statistics callback of the client."""
         if self.found is None:
             told = msgspec.json.decode(text).get("eos", {})
             if told.get("idemp_state") == "Assigned" and told.get("producer_id", -1) >= 0:
@@ -130,8 +130,8 @@ class Transaction:
         self._identity = Identity()
         more = {
             "transactional.id": transactional_id,
-            "stats_cb": self._identity.heard,
-            "on_delivery": self.failures.heard,
+            "stats_cb": self._identity.on_statistics,
+            "on_delivery": self.failures.on_delivery,
         }
         haste = _BRIEF if brief else _LASTING
         self._brokers = settings["bootstrap.servers"]

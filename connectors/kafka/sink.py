@@ -206,11 +206,11 @@ class _Brokers(NamedTuple):
     asked_ms: int
     cluster: str
     limit_ms: int
-    """How long a transaction may take."""
+    """The maximum duration of a transaction."""
 
 
-_heard: Final[dict[tuple[str, str | None], _Brokers]] = {}
-"""By address and topic."""
+_known_brokers: Final[dict[tuple[str, str | None], _Brokers]] = {}
+"""Broker settings by address and topic."""
 _HOLDS_MS: Final = 60_000
 
 
@@ -223,7 +223,7 @@ def _ask(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> _Bro
     from tidegate.connectors.kafka._client import Cluster
 
     place, now = (settings["bootstrap.servers"], topic), SYSTEM_CLOCK.now_ms()
-    known = _heard.get(place)
+    known = _known_brokers.get(place)
     if brief and known is not None and 0 <= now - known.asked_ms < _HOLDS_MS:
         return known
     cluster = Cluster(settings)
@@ -233,7 +233,7 @@ def _ask(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> _Bro
             "describe it"
         )
     said = cluster.broker_setting(_BROKERS_LIMIT)
-    found = _heard[place] = _Brokers(now, cluster.id, TIMEOUT_MS if said is None else int(said))
+    found = _known_brokers[place] = _Brokers(now, cluster.id, TIMEOUT_MS if said is None else int(said))
     return found
 
 

@@ -249,7 +249,7 @@ class PlainWriter(SinkWriter):
         self._failures = Failures(self._brokers)
         self._outlet = Outlet(schema, settings, policy, context)
         self.encode = self._outlet.encode
-        self._producer = new_producer({**settings, "on_delivery": self._failures.heard})
+        self._producer = new_producer({**settings, "on_delivery": self._failures.on_delivery})
         self._waits = waits
 
     def write(self, batch: Batch) -> None:

@@ -47,7 +47,7 @@ class Attempt:
         startup: Startup,
         start: StartPoint,
         worker_groups: Sequence[WorkerGroup],
-        heard: EventQueue,
+        events: EventQueue,
         copies: LocalRecovery,
         clock: Clock,
         status: RunStatus,
@@ -56,19 +56,19 @@ class Attempt:
     ) -> None:
         self._startup = startup
         self._graph = start.graph
-        self._events = heard
+        self._events = events
         self._clock = clock
         self._status = status
         self._observe = observe
         self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
         self._claims = startup.claims(start.graph)
         self._regions = FailoverRegions(worker_groups, startup.program.options, restart, clock)
-        self._sources = SourceCoordination(start, status.discovery.looked, heard.put, self._regions.post)
+        self._sources = SourceCoordination(start, status.discovery.looked, events.put, self._regions.post)
         self._performer = WorkerPerformer(
-            startup, start, self._regions, self._sources, heard, copies, clock, status, restart
+            startup, start, self._regions, self._sources, events, copies, clock, status, restart
         )
         self._restarts = RegionRestarts(
-            *(startup, start, self._regions, self._sources, self._performer, heard, clock, status, restart)
+            *(startup, start, self._regions, self._sources, self._performer, events, clock, status, restart)
         )
 
     def run(self) -> cp.How:
@@ -88,9 +88,9 @@ class Attempt:
             while self._performer.ended is None:
                 self._tick()
                 with contextlib.suppress(queue.Empty):
-                    self._hear(self._events.next(_TICK_S))
+                    self._handle(self._events.next(_TICK_S))
                     while self._performer.ended is None:
-                        self._hear(self._events.next(0))
+                        self._handle(self._events.next(0))
             shutdown = "gracefully"
             return self._performer.ended
         except (KeyboardInterrupt, JobCancelledError):
@@ -125,7 +125,7 @@ class Attempt:
         self._sources.enumerators.look(now_ms)
         self._claims.tick()
 
-    def _hear(self, event: object) -> None:
+    def _handle(self, event: object) -> None:
         match event:
             case StopRequested() | SavepointRequested() | CancelRequested():
                 self._status.note("asked", event.words)

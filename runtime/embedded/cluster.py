@@ -44,13 +44,13 @@ from tidegate.runtime.tracebacks import unpack_error
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
-__all__ = ["Cluster", "Hear", "InlineCluster", "ProcessCluster", "ShutdownMode", "WorkerLost"]
+__all__ = ["Cluster", "InlineCluster", "MessageHandler", "ProcessCluster", "ShutdownMode", "WorkerLost"]
 
 _GRACE_S = 10.0
 _LAST_WORDS_S = 1.0
 _IMPATIENCE_S = 1.0
 
-Hear: TypeAlias = Callable[[object], None]
+MessageHandler: TypeAlias = Callable[[object], None]
 """Receives the messages of workers; called by any thread."""
 
 ShutdownMode: TypeAlias = Literal["gracefully", "at once", "impatiently"]
@@ -67,10 +67,10 @@ class WorkerLost:
 
 
 class Cluster(ABC):
-    """The workers of one region of a job; their messages are passed to `hear`, by threads of the cluster."""
+    """The workers of one region of a job; their messages are passed to `deliver`, by threads of the cluster."""
 
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
+    def __init__(self, deliver: MessageHandler) -> None:
+        self._deliver = deliver
 
     @abstractmethod
     def start(self, workers: Sequence[int]) -> None:
@@ -100,8 +100,8 @@ class Cluster(ABC):
 class InlineCluster(Cluster):
     """All subtasks in one worker, in a thread of this process."""
 
-    def __init__(self, hear: Hear, clock: Clock) -> None:
-        super().__init__(hear)
+    def __init__(self, deliver: MessageHandler, clock: Clock) -> None:
+        super().__init__(deliver)
         self._clock = clock
         self._inbox = Inbox()
         self._lease: WorkerLease | None = None
@@ -110,14 +110,14 @@ class InlineCluster(Cluster):
     def start(self, workers: Sequence[int]) -> None:
         """Nothing has to be loaded."""
         for worker in workers:
-            self._hear(Ready(worker, os.getpid()))
+            self._deliver(Ready(worker, os.getpid()))
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the thread."""
         (deployment,) = deployments
         peers = Peers(0, (), b"", self._inbox)
         self._lease = WorkerLease(self._clock, deployment.options.lease_ms)
-        worker = Worker(deployment, self._inbox, peers, self._hear, self._clock, self._lease)
+        worker = Worker(deployment, self._inbox, peers, self._deliver, self._clock, self._lease)
         self._thread = threading.Thread(target=worker.run, daemon=True, name="tidegate-worker")
         self._thread.start()
 
@@ -127,7 +127,7 @@ class InlineCluster(Cluster):
 
     def ping(self, worker: int) -> None:
         """This process lives if it can ask."""
-        self._hear(Pong(worker))
+        self._deliver(Pong(worker))
 
     def lease(self, said: LeaseRenewed | LeaseLost) -> None:
         """Let the thread know."""
@@ -145,8 +145,8 @@ class InlineCluster(Cluster):
 class ProcessCluster(Cluster):
     """One process per worker. Control goes over inherited socket pairs, data over sockets in a private directory."""
 
-    def __init__(self, hear: Hear) -> None:
-        super().__init__(hear)
+    def __init__(self, deliver: MessageHandler) -> None:
+        super().__init__(deliver)
         self._sockets = OwnedDirectory("sockets", short_directory())
         self._token = new_token().encode()
         self._supervisor_pipe, self._supervisor_end = Pipe()
@@ -238,7 +238,7 @@ class ProcessCluster(Cluster):
         return given.enter_context(os.fdopen(theirs, "wb"))
 
     def _await_ends(self, parent: subprocess.Popen[bytes]) -> None:
-        """Hear of each worker's end from the process that all were forked from, until that ends, too."""
+        """Report each worker's end from the process that all were forked from, until that ends, too."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 gone: Gone = self._supervisor_pipe.recv()
@@ -260,11 +260,11 @@ class ProcessCluster(Cluster):
                         os.kill(message.pid, signal.SIGKILL)
                 if isinstance(message, Failed):
                     message.error.__cause__ = unpack_error(message.cause)
-                self._hear(message)
+                self._deliver(message)
                 if isinstance(message, Closed):
                     return
         except (EOFError, OSError):
-            self._hear(WorkerLost(worker, self._fate(worker)))
+            self._deliver(WorkerLost(worker, self._fate(worker)))
 
     def _fate(self, worker: int) -> str:
         gone = self._gone[worker].result()

@@ -10,7 +10,7 @@ from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.embedded.attempt import Attempt
-from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
+from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, MessageHandler, ProcessCluster
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.worker_group import EventQueue, worker_groups
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
@@ -84,14 +84,14 @@ class JobManager:
         if start.graph.batch:
             start = replace(start, batch=self._progress(start))
         slots = allocate(start.graph, *self._size(start.graph), options.managed_bytes)
-        heard = EventQueue()
-        self._requests.deliver_to(heard)
+        events = EventQueue()
+        self._requests.deliver_to(events)
         parts = worker_groups(
             start.graph,
             self._executions,
             slots,
             self._cluster,
-            heard,
+            events,
             self._copies,
             apart=options.failover == "region",
         )
@@ -99,7 +99,7 @@ class JobManager:
             self._startup,
             start,
             parts,
-            heard,
+            events,
             self._copies,
             self._clock,
             self._status,
@@ -121,8 +121,8 @@ class JobManager:
             self._status.note("regions", self._batch.described(start.graph))
         return self._batch
 
-    def _cluster(self, hear: Hear) -> Cluster:
-        return InlineCluster(hear, self._clock) if self._inline else ProcessCluster(hear)
+    def _cluster(self, deliver: MessageHandler) -> Cluster:
+        return InlineCluster(deliver, self._clock) if self._inline else ProcessCluster(deliver)
 
     def _size(self, graph: JobGraph) -> tuple[int, int]:
         """Task managers, and the slots of each; inline is one task manager, however many slots it takes."""

@@ -128,11 +128,11 @@ class RegionRestarts:
         until, others = self._clock.monotonic() + _HEARSAY_S, list[object]()
         try:
             while (patience := until - self._clock.monotonic()) > 0:
-                heard = self._events.next(patience)
-                said = heard.message if isinstance(heard, WorkerMessage) and group.is_current(heard) else None
+                event = self._events.next(patience)
+                said = event.message if isinstance(event, WorkerMessage) and group.is_current(event) else None
                 if isinstance(said, WorkerLost):
                     return _lost(group, said)
-                others.append(heard)
+                others.append(event)
                 if isinstance(said, Failed) and not isinstance(said.error, UnavailableError):
                     return said.error
         except queue.Empty:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from tidegate.errors import FencedError
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.cluster import Cluster, Hear, ShutdownMode
+from tidegate.runtime.embedded.cluster import Cluster, MessageHandler, ShutdownMode
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.messages import Deployment, LeaseLost, LeaseRenewed, Post
 from tidegate.runtime.graph.execution_graph import Execution, ExecutionGraph
@@ -24,7 +24,7 @@ from tidegate.runtime.working_directory import WorkerDirectories
 
 __all__ = ["EventQueue", "WorkerGroup", "WorkerMessage", "worker_groups"]
 
-NewCluster: TypeAlias = Callable[[Hear], Cluster]
+NewCluster: TypeAlias = Callable[[MessageHandler], Cluster]
 
 
 @dataclass(frozen=True, slots=True)

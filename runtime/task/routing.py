@@ -58,7 +58,9 @@ def router(edge: JobEdge, index: int) -> Route:
         case Shuffle():
             # Seeded by edge and subtask, so that two runs of a program distribute records the same way.
             chance = random.Random(f"{edge.name} {index}")
-            return lambda batch: deal(batch, [chance.randrange(targets) for _ in range(len(batch))], targets)
+            return lambda batch: _split_by_receiver(
+                batch, [chance.randrange(targets) for _ in range(len(batch))], targets
+            )
         case Custom():
             return _ByPartitioner(edge.partition, edge.node, targets)
         case Hash():
@@ -68,11 +70,11 @@ def router(edge: JobEdge, index: int) -> Route:
 
 
 def by_key(partition: Hash, node: OperatorUid, targets: int, max_parallelism: int) -> Route:
-    """Deals what leaves a step to the owners of the groups of its keys."""
+    """Sends the output of a step to the owners of the key groups."""
     return _ByKey(Keying(partition, node), targets, max_parallelism)
 
 
-def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, Batch]]:
+def _split_by_receiver(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, Batch]]:
     """Split a batch by the chosen receiver of each record."""
     if len(batch) == 1:
         return [(chosen[0], batch)]
@@ -120,7 +122,7 @@ class _ByKey:
         batch = self._keying(batch)
         if self._targets == 1 or batch.keys is None:
             return [(0, batch)]
-        return deal(batch, self._owners_of(batch.keys), self._targets)
+        return _split_by_receiver(batch, self._owners_of(batch.keys), self._targets)
 
     def _owners_of(self, keys: list[Any]) -> list[int]:
         """The receiver of each canonical key, cached: keys repeat, and a lookup costs a third of hashing."""
@@ -154,4 +156,4 @@ class _ByPartitioner:
                     f"the partitioner behind operator {self._node!r} returned {target!r}; "
                     f"expected an index from 0 to {self._targets - 1}"
                 )
-        return deal(batch, chosen, self._targets)
+        return _split_by_receiver(batch, chosen, self._targets)

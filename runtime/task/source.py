@@ -280,7 +280,7 @@ class SourceTask(StreamTask):
                 self._answered = True
                 self._opened.no_more_splits()
             case ToReader():
-                self._hear(message.event)
+                self._source_event(message.event)
             case EndInput():
                 self._told_to_end = True
             case Trigger():
@@ -293,7 +293,7 @@ class SourceTask(StreamTask):
         if isinstance(self._opened, SupportsSettled):
             self._opened.settled(checkpoint)
 
-    def _hear(self, event: bytes) -> None:
+    def _source_event(self, event: bytes) -> None:
         if not isinstance(self._opened, SupportsEvents):
             raise ConfigError(
                 f"source {self._vertex.head.uid!r}: its enumerator sent a source event; {type(self._opened).__name__} has no "

@@ -143,7 +143,7 @@ def parent(tmp_path: Path, *, session: bool, death_s: float) -> tuple[JobProcess
     )
     log = tmp_path / "job.log"
     job = JobProcess([sys.executable, "-c", program], tmp_path, log, death_s)
-    assert job.hear(20.0) is not None
+    assert job.receive(20.0) is not None
     return job, int(log.read_text().split()[0])
 
 

@@ -251,7 +251,7 @@ class Harness:
             vertex,
             env,
             self._gates(vertex, subtask.index),
-            self._hear,
+            self._receive,
             _AtOnce(),
             channels=channels_into(vertex, subtask.index),
             grant=lambda channel, records, limit: None,
@@ -283,7 +283,7 @@ class Harness:
         wait_s = runner.wait_s()
         return wait_s is not None and wait_s <= 0
 
-    def _hear(self, message: FromSubtask) -> None:
+    def _receive(self, message: FromSubtask) -> None:
         match message:
             case Ack():
                 self._reports.extend(message.reports)

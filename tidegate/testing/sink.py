@@ -27,10 +27,10 @@ from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
 from tidegate.errors import FencedError, TidegateError
 from tidegate.ids import CheckpointId
+from tidegate.testing.killed_process import Killed, Stage, sink_processes
 from tidegate.testing.opened import closing_all
 from tidegate.testing.records import same
 from tidegate.testing.sink_rig import VISIBLE, SinkRig as SinkRig, SinkTarget as SinkTarget
-from tidegate.testing.victim import Killed, Stage, victims
 from tidegate.twophase.spi import (
     CommitAnswer,
     Committable,
@@ -296,7 +296,7 @@ class CrashClauses:
     def test_a_process_killed_inside_a_commit_neither_loses_nor_doubles(self, target: SinkTarget) -> None:
         """A process is killed before any step of its commit; committing again makes every record visible once."""
         rig, seen = SinkRig(target), list(target.records)
-        with victims(target) as processes:
+        with sink_processes(target) as processes:
             whole = processes.killed("commit", 1)
             rig.commits(whole.prepared, already=True, when="the process was killed right after its commit")
             for number, step in enumerate(_spread(len(whole.steps), self.kills), 2):
@@ -398,7 +398,7 @@ def _spread(steps: int, kills: int) -> list[int]:
 
 
 def _killed(stage: Stage, target: SinkTarget) -> Killed:
-    with victims(target) as processes:
+    with sink_processes(target) as processes:
         return processes.killed(stage)
 
 

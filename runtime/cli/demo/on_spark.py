@@ -135,7 +135,7 @@ class _Starts:
     def _follow(self, job: JobProcess, settled: int | None) -> None:
         """Listen until so many checkpoints are settled, or the job is gone."""
         while job.running:
-            snapshot = job.hear(_TICK_S)
+            snapshot = job.receive(_TICK_S)
             if snapshot is not None and settled is not None and snapshot.settled >= settled:
                 return
             if SYSTEM_CLOCK.monotonic() > self._until_s:

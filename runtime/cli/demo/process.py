@@ -29,7 +29,7 @@ class JobProcess:
     """
 
     def __init__(self, command: Sequence[str], directory: Path, log: Path, death_s: float = 10.0) -> None:
-        self._heard: queue.SimpleQueue[RunSnapshot | None] = queue.SimpleQueue()
+        self._snapshots: queue.SimpleQueue[RunSnapshot | None] = queue.SimpleQueue()
         self._log = log
         self._death_s = death_s
         self._silent = False
@@ -55,12 +55,12 @@ class JobProcess:
         """Whether any of its processes may still say something."""
         return not self._silent
 
-    def hear(self, timeout_s: float) -> RunSnapshot | None:
+    def receive(self, timeout_s: float) -> RunSnapshot | None:
         """What it says next; None if it says nothing for so long, or is gone."""
         if self._silent:
             return None
         try:
-            snapshot = self._heard.get(timeout=timeout_s)
+            snapshot = self._snapshots.get(timeout=timeout_s)
         except queue.Empty:
             return None
         self._silent = snapshot is None
@@ -80,7 +80,7 @@ class JobProcess:
         code = self._process.wait(self._death_s)
         # Each process of the job holds the other end of its standard error: silence for good means that all are gone.
         while self.running:
-            if self.hear(self._death_s) is None and self.running:
+            if self.receive(self._death_s) is None and self.running:
                 raise InternalError(
                     f"a child of the killed job (pid {self.pid}) is still alive; please report this"
                 )
@@ -98,11 +98,11 @@ class JobProcess:
                 for line in stderr:
                     log.write(line)
                     self._understand(line)
-        self._heard.put(None)
+        self._snapshots.put(None)
 
     def _understand(self, line: bytes) -> None:
         try:
-            self._heard.put(msgspec.json.decode(line, type=RunSnapshot))
+            self._snapshots.put(msgspec.json.decode(line, type=RunSnapshot))
         except msgspec.DecodeError:
             return  # something for people; the log has it
 

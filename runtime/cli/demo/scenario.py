@@ -72,7 +72,7 @@ class Scenario:
         clock: For moments.
         command: What starts the job, each time.
         damage: Called once, after the second kill, with what decides by chance; says what it did.
-        hears: Is told whatever the job says of itself.
+        on_sample: Called with each sample of the job.
         slack_s: How much longer than planned all of it may take.
     """
 
@@ -85,7 +85,7 @@ class Scenario:
         command: Sequence[str],
         *,
         damage: Callable[[random.Random], str] | None = None,
-        hears: Callable[[Sample], None] = lambda sample: None,
+        on_sample: Callable[[Sample], None] = lambda sample: None,
         slack_s: float = _SLACK_S,
     ) -> None:
         self.timeline = Timeline()
@@ -95,7 +95,7 @@ class Scenario:
         self._clock = clock
         self._command = command
         self._damage = damage
-        self._hears = hears
+        self._on_sample = on_sample
         self._slack_s = slack_s
         self._chance = random.Random(plan.seed)
         self._began_s = clock.monotonic()
@@ -156,10 +156,10 @@ class Scenario:
         if not self.timeline.samples or self.timeline.samples[-1].run != run:
             self.timeline.add(sample)
         while job.running and not enough(self.timeline.samples[-1]):
-            snapshot = job.hear(_TICK_S)
+            snapshot = job.receive(_TICK_S)
             if snapshot is not None:
                 self.timeline.add(Sample(self._now_s(), run, snapshot.records, snapshot.settled))
-            self._hears(self.timeline.samples[-1])
+            self._on_sample(self.timeline.samples[-1])
             self._screen.show(self.timeline, self._now_s())
             if self._now_s() > self._plan.seconds + self._slack_s:
                 raise UnavailableError(

@@ -64,7 +64,7 @@ class Timeline:
 
     @property
     def ended_s(self) -> float:
-        """When something was heard last."""
+        """The time of the last sample."""
         return max((sample.at_s for sample in self.samples), default=0.0)
 
     def recovery_s(self, kill: Kill) -> float | None:
@@ -75,9 +75,9 @@ class Timeline:
 
     def stretches(self, run: int) -> list[Stretch]:
         """A run cut into parts of at least so long that the rhythm of its reports does not show."""
-        heard = [sample for sample in self.samples if sample.run == run]
-        idle = sum(not sample.records for sample in heard)
-        working = heard[max(idle - 1, 0) :]
+        own = [sample for sample in self.samples if sample.run == run]
+        idle = sum(not sample.records for sample in own)
+        working = own[max(idle - 1, 0) :]
         moved = [after for before, after in pairwise(working) if after.records > before.records]
         found: list[Stretch] = []
         begin = working[0] if working else None
@@ -89,7 +89,7 @@ class Timeline:
                 found.append(Stretch(begin.at_s, sample.at_s, per_second))
                 begin = sample
         if found:
-            found[-1] = replace(found[-1], to_s=heard[-1].at_s)
+            found[-1] = replace(found[-1], to_s=own[-1].at_s)
         return found
 
     def throughput(self, bins: int) -> list[float]:

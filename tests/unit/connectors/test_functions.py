@@ -23,7 +23,7 @@ from tidegate.connectors.functions import (
 )
 from tidegate.connectors.functions.life_cycle import DetachedContext
 from tidegate.connectors.functions.sink import FunctionWriter
-from tidegate.connectors.functions.split import FunctionSplit, deal
+from tidegate.connectors.functions.split import FunctionSplit, redistributed
 from tidegate.connectors.spi import Finished, ReaderContext
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.errors import ConfigError
@@ -156,13 +156,13 @@ def test_a_list_of_one_item_is_where_the_counter_goes_on() -> None:
 
 
 def test_fewer_instances_get_the_items_of_several() -> None:
-    (both,) = deal([split(7, number=0), split(12, number=1)], 1)
+    (both,) = redistributed([split(7, number=0), split(12, number=1)], 1)
 
     assert Run(CounterSource(), both).values() == [12, 13, 14]
 
 
 def test_an_instance_without_items_starts_from_the_beginning() -> None:
-    one, two = deal([split(7)], 2)
+    one, two = redistributed([split(7)], 2)
 
     assert sorted(Run(CounterSource(), one).values() + Run(CounterSource(), two).values()) == [
         0,
@@ -289,7 +289,7 @@ def test_a_snapshot_waits_for_the_checkpoint_lock_and_holds_position_and_emissio
 
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 3), (3, 2)])
 def test_dealing_keeps_every_item_once(before: int, after: int) -> None:
-    splits = deal([split(number, number + 10, number=number) for number in range(before)], after)
+    splits = redistributed([split(number, number + 10, number=number) for number in range(before)], after)
 
     items = [item for each in splits for item in each.items]
     assert len(splits) == after

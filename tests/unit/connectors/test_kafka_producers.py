@@ -144,7 +144,7 @@ def test_writers_of_an_epoch_ask_for_the_brokers_limit_once_a_minute(
 ) -> None:
     monkeypatch.setattr(_client, "Cluster", Asked)
     monkeypatch.setattr(Asked, "times", 0)
-    monkeypatch.setattr(module, "_heard", {})
+    monkeypatch.setattr(module, "_known_brokers", {})
     opened: list[Any] = []
     monkeypatch.setattr(module, "TransactionalWriter", lambda settings, *_: opened.append(settings))
     context = WriterContext(

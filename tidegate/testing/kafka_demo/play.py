@@ -103,7 +103,7 @@ def _played(
     command = [sys.executable, "-P", "-m", "tidegate.testing.kafka_demo.job", *said]
     feed = Feed(brokers, topics[0], plan.records, plan.rate)
 
-    def hears(sample: Sample) -> None:
+    def on_sample(sample: Sample) -> None:
         # A quarter for each run: some of it while the job is down, most while it works, so that a kill meets work.
         quarter = _SHARES if sample.settled else 1
         feed.allow(plan.records * (sample.run * _SHARES + quarter) // (_SHARES * (KILLS + 1)))
@@ -115,7 +115,7 @@ def _played(
             screen,
             SYSTEM_CLOCK,
             command,
-            hears=hears,
+            on_sample=on_sample,
             slack_s=_SLACK_S,
         )
         scenario.play()

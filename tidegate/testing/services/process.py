@@ -60,7 +60,7 @@ class GuardedProcess:
         )
         self._running = False
         self._exit: int | None = None
-        self.directory = Path(self._hear()["directory"])
+        self.directory = Path(self._receive()["directory"])
 
     @property
     def running(self) -> bool:
@@ -79,14 +79,14 @@ class GuardedProcess:
         if self._exit is None:
             if not select.select([self._guard.stdout], [], [], timeout)[0]:
                 return None
-            self._exit = int(self._hear()["exit"])
+            self._exit = int(self._receive()["exit"])
         code, self._exit, self._running = self._exit, None, False
         return code
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the server; nothing happens if the server has ended."""
         self._tell(signal=int(number))
-        while "exit" in (message := self._hear()):
+        while "exit" in (message := self._receive()):
             self._exit = int(message["exit"])
 
     def close(self) -> None:
@@ -100,10 +100,10 @@ class GuardedProcess:
 
     def _tell(self, **order: Any) -> None:
         assert self._guard.stdin is not None
-        with suppress(BrokenPipeError):  # told by the next `_hear`
+        with suppress(BrokenPipeError):  # told by the next `_receive`
             self._guard.stdin.write(json.dumps(order).encode() + b"\n")
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
         if not line:

@@ -16,7 +16,7 @@ from tidegate.connectors.files import FileSink
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
 from tidegate.runtime.embedded import jobmanager
-from tidegate.runtime.embedded.cluster import Hear, ProcessCluster
+from tidegate.runtime.embedded.cluster import MessageHandler, ProcessCluster
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +87,8 @@ class Late(ProcessCluster):
     seen: Path
     in_vain: list[bool]
 
-    def __init__(self, hear: Hear) -> None:
-        super().__init__(hear)
+    def __init__(self, deliver: MessageHandler) -> None:
+        super().__init__(deliver)
         self._waiting = threading.Thread(target=self._wait, name="late")
 
     def start(self, workers: Sequence[int]) -> None:

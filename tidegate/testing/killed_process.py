@@ -29,7 +29,7 @@ from tidegate.elements import Batch
 from tidegate.testing.sink_rig import SinkRig, SinkTarget
 from tidegate.twophase.spi import Committable
 
-__all__ = ["Killed", "Stage", "Victims", "run_victims", "victims"]
+__all__ = ["Killed", "SinkProcesses", "Stage", "run_fork_server", "sink_processes"]
 
 Stage = Literal["open", "write", "prepare", "commit", "abort"]
 
@@ -90,8 +90,8 @@ class _Order:
     """The step of the commit before which it is killed; None: after the commit."""
 
 
-class Victims:
-    """A process that has loaded the sink and forks a process for each kill."""
+class SinkProcesses:
+    """A fork server: a process that has loaded the sink and forks a process for each kill."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -122,11 +122,11 @@ class Victims:
 
 
 @contextmanager
-def victims(target: SinkTarget) -> Iterator[Victims]:
+def sink_processes(target: SinkTarget) -> Iterator[SinkProcesses]:
     """Start the process that loads the sink of a target."""
     rig = SinkRig(replace(target, read_committed=list, refusing=None))
     order = base64.b64encode(_portable(rig)).decode()
-    program = "from tidegate.testing.victim import run_victims; run_victims()"
+    program = "from tidegate.testing.killed_process import run_fork_server; run_fork_server()"
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -134,12 +134,12 @@ def victims(target: SinkTarget) -> Iterator[Victims]:
         assert process.stdin is not None
         process.stdin.write(order + "\n")
         try:
-            yield Victims(process)
+            yield SinkProcesses(process)
         finally:
             process.kill()
 
 
-def run_victims() -> None:
+def run_fork_server() -> None:
     """Entry point of the process that loads the sink: fork a process for each order and report how it ended."""
     rig: SinkRig = cloudpickle.loads(base64.b64decode(sys.stdin.readline()))
     while line := sys.stdin.readline():
