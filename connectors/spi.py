@@ -235,7 +235,7 @@ class SupportsReaderEvents(Protocol):
 
 @runtime_checkable
 class SupportsHandover(Protocol):
-    """An enumerator of a bounded source that says where it ends, so that another source can go on from there."""
+    """An enumerator of a bounded source that reports its end position, so that another source can continue from there."""
 
     def end_position(self) -> Any:
         """Numbers, texts, lists or dictionaries of them. Called once, after everything is read; must not block."""
@@ -259,7 +259,7 @@ class ReaderContext:
     pipeline: PipelineId = PipelineId("")
     """Whose it is; empty where no program runs."""
     brief: bool = False
-    """Whether it lives for an epoch, and is closed in the middle of a split: what it has fetched ahead by then was for nothing."""
+    """Whether it lives for one epoch, and is closed within a split: limit prefetching, since prefetched records are then lost."""
 
 
 class SourceReader(ABC, Generic[S]):
@@ -277,7 +277,7 @@ class SourceReader(ABC, Generic[S]):
     def poll(self, limit: int) -> Poll:
         """The next records, at most `limit`, all of one split; never blocks longer than a poll timeout.
 
-        Called again and again. The batch is the caller's. After a crash, reading goes on at the positions of the
+        Called again and again. The batch is the caller's. After a crash, reading continues at the positions of the
         last decided checkpoint.
 
         Raises:
@@ -305,13 +305,13 @@ class Source(ABC, Generic[S]):
     split_type: ClassVar[type[Split]]
     bounded: bool
     continuous: ClassVar[bool] = False
-    """Whether readers must stay open between checkpoints; refused where they are opened anew for each epoch."""
+    """Whether readers must stay open between checkpoints; refused on executors that open readers for each epoch."""
     replayable: ClassVar[bool] = True
     """Whether what was read since a checkpoint can be read again."""
 
     @property
     def produced_type(self) -> TypeInformation | None:
-        """The type of its records if it can tell; whoever reads them may say another."""
+        """The type of its records if known; the program may declare another one."""
         return None
 
     @abstractmethod
@@ -363,7 +363,7 @@ class SupportsSettled(Protocol):
     """A reader that tells the outside how far the pipeline is, such as a consumer group's offsets."""
 
     def settled(self, checkpoint: CheckpointId) -> None:
-        """All output up to this checkpoint is visible. Must not block; losing the call is no harm."""
+        """All output up to this checkpoint is visible. Must not block; a lost call does no harm."""
         ...
 
 
@@ -435,11 +435,11 @@ class SupportsCommit(Protocol):
 
 @runtime_checkable
 class SupportsDeadLetters(Protocol):
-    """A source that hands on what it cannot read. Its readers answer `Unreadable` only if `dead_letters` is a sink."""
+    """A source that passes on unreadable records. Its readers return `Unreadable` only if `dead_letters` is a sink."""
 
     @property
     def dead_letters(self) -> Sink | None:
-        """Where what cannot be read goes, with the same checkpoint as what can; None if there is no such place."""
+        """The sink of unreadable records, committed with the same checkpoint as the others; None if there is none."""
         ...
 
 
@@ -495,7 +495,7 @@ class SupportsTakeOver(Protocol):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """A connector whose source is made of text options and gives rows; the entry point `<connector>.rows`."""
+    """A connector whose source is created from text options and emits rows; the entry point `<connector>.rows`."""
 
     @property
     def columns(self) -> str | None:
@@ -583,7 +583,7 @@ class Remaining:
 class Extent:
     """What a source holds at a moment, in parts that end.
 
-    `later` is what a checkpoint says is still to be read; `hidden` is what nobody sees yet, such as an open transaction,
+    `later` is what a checkpoint says is still to be read; `hidden` is what is not visible yet, such as an open transaction,
     in words.
     """
 
@@ -600,7 +600,7 @@ class SupportsAudit(Protocol):
     """
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
-        """What there is now. May connect, and block.
+        """The records that exist now. May connect, and block.
 
         Raises:
             ConfigError: there is no such thing, or the checkpoint is of something else.

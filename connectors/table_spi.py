@@ -121,7 +121,7 @@ class SupportsTableSource(Protocol):
         """A source of its rows. `options` is an object of the factory's `options`, loaded from those of the table.
 
         Raises:
-            ConfigError: the schema or the options do not fit.
+            ConfigError: the schema or the options are invalid.
         """
         ...
 
@@ -134,7 +134,7 @@ class SupportsTableSink(Protocol):
         """A sink for its rows. `options` is an object of the factory's `options`, loaded from those of the table.
 
         Raises:
-            ConfigError: the schema or the options do not fit.
+            ConfigError: the schema or the options are invalid.
         """
         ...
 

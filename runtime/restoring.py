@@ -59,7 +59,7 @@ class SnapshotRestore:
             known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
             raise ConfigError(
                 f"{path!r} is not a savepoint or a retained checkpoint of pipeline {self._pipeline.id!r}; "
-                f"retained are {known}"
+                f"expected a retained one ({known}), or the path or URL of a savepoint"
             )
         if target == record.retained[-1]:
             return

@@ -86,7 +86,7 @@ class ExpiringValueState(ValueState[T]):
         self._life = life
         self._now_ns = life.now_ns
         self._untouched = 0 if life.refreshed else life.length - NS_PER_MS
-        """As long a read of what nobody can change leaves everything as it is, whatever part of a millisecond it is."""
+        """Nanoseconds since the last update within which a read of an immutable value need not refresh it."""
 
     def value(self) -> T:
         """The value of the key, the descriptor's default if there is none or it has expired."""

@@ -40,7 +40,7 @@ class _Bucket:
     """
 
     def __init__(self, url: str, owner: str) -> None:
-        S3Storage(url)  # refuses what is no URL of a bucket
+        S3Storage(url)  # refuses other URLs than those of a bucket
         parts = urlsplit(url)
         options = url_options(url)
         path = unquote(parts.path).strip("/")

@@ -200,14 +200,14 @@ class FileWriter(SinkWriter):
         return msgspec.msgpack.encode(work), describe, sum(file.records for file in files)
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
-        """How far the files are valid that go on."""
+        """The valid length of files that are continued."""
         held = tuple(part.remembered() for part in self._unfinished())
         return msgspec.msgpack.encode(HeldFiles(held)) if held else None
 
     def close(self) -> None:
         """Close open files; what was not prepared is left for `abort_except`."""
         for part in (*self._open.values(), *self._ended):
-            # What is still buffered need not reach the disk: nobody will ever commit it.
+            # Buffered data need not reach the disk: it will never be committed.
             with suppress(OSError):
                 part.close()
 
@@ -345,7 +345,7 @@ class FileWriter(SinkWriter):
         return name.build()
 
     def _break(self, error: OSError | UnavailableError) -> TidegateError:
-        # After a failed write or fsync nobody knows what a file holds; a second try must not pretend to.
+        # After a failed write or fsync the content of a file is unknown, so a second attempt is refused.
         self._broken = self._place.translate_error(error) if isinstance(error, OSError) else error
         return self._broken
 
@@ -357,7 +357,7 @@ class FileWriter(SinkWriter):
 def _check_bucket(bucket: str) -> None:
     if not all(map(_is_folder, bucket.split("/") if bucket else ())):
         raise RecordError(
-            f"a record belongs to bucket {bucket[:80]!r}, which is no folder that readers would look into; expected names "
+            f"a record belongs to bucket {bucket[:80]!r}, which is not a folder that readers list; expected names "
             f"of at most {MAX_BYTES} bytes, not empty and not beginning with '.' or '_', with '/' between them"
         )
 

@@ -166,7 +166,7 @@ def _wanted(
 
 
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
-    """Rows in columns; whoever takes some of them converts no others."""
+    """Rows as columns; only the rows that are read are converted."""
     start = 0
     for part in table.combine_chunks().to_batches(_ROWS):
         yield Piece(ArrowRows(part), bounds[start : start + len(part) + 1])
@@ -179,8 +179,8 @@ class CsvBlocks:
     Args:
         names: What the fields are called.
         types: Those that are wanted, and what pyarrow calls their types.
-        delimiter: What stands between them.
-        quote: What stands around them.
+        delimiter: The separator of fields.
+        quote: The quote character.
     """
 
     def __init__(self, names: Sequence[str], types: Mapping[str, str], delimiter: str, quote: str) -> None:
@@ -411,7 +411,7 @@ def _orc(path: str) -> Any:
     try:
         return orc.ORCFile(path)
     except (pa.ArrowInvalid, OSError) as error:
-        # What is no ORC is an OSError without a number.
+        # A file that is not ORC raises an OSError without errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise RecordError(

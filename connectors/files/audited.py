@@ -83,7 +83,7 @@ def extent_of(splits: Iterable[FileSplit], file_format: FileFormat, remaining: R
         for each in mine:
             start, stop = max(split.at, each.at), min(split.stop, each.stop)
             if start < stop:
-                # A reader stands exactly where a record begins.
+                # The position of a reader is exactly the start of a record.
                 later.append(_part(split, start, stop, unit, begun=each.begun and start == each.at))
     return Extent(tuple(before), tuple(later))
 

@@ -42,8 +42,8 @@ class CsvFormat(LineFormat):
         types: What makes values of fields, by name: `int`, `float`, `bool` or a function of a text. An empty field is
             then None. The others stay text.
         columns: The fields that are wanted; all if None.
-        delimiter: What stands between fields.
-        quote: What stands around a field that holds a delimiter; a line break within is refused.
+        delimiter: The separator of fields.
+        quote: The quote character of a field that contains a separator; a line break within is refused.
         charset: How text is encoded.
     """
 

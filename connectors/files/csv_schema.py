@@ -106,12 +106,12 @@ class CsvSchemaBuilder:
         return self._speak(comments=allow)
 
     def set_array_element_separator(self, separator: str) -> Self:
-        """What stands between the elements of a list."""
+        """The separator of the elements of a list."""
         self._separators = [separator if each is not None else None for each in self._separators]
         return self._speak(array_delimiter=separator)
 
     def set_column_separator(self, char: str) -> Self:
-        """What stands between fields; a comma by default."""
+        """The separator of fields; a comma by default."""
         return self._speak(delimiter=char)
 
     def disable_escape_char(self) -> Self:
@@ -119,7 +119,7 @@ class CsvSchemaBuilder:
         return self._speak(escape=None)
 
     def set_escape_char(self, char: str) -> Self:
-        """What stands before a character that means nothing."""
+        """The escape character."""
         return self._speak(escape=char)
 
     def set_line_separator(self, separator: str) -> Self:
@@ -139,7 +139,7 @@ class CsvSchemaBuilder:
         return self._speak(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """What stands around a field that holds a separator."""
+        """The quote character of a field that contains a separator."""
         return self._speak(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:

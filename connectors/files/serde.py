@@ -78,7 +78,7 @@ class CsvLines:
 
     Args:
         names: The fields of each record, in their order.
-        delimiter: What stands between fields.
+        delimiter: The separator of fields.
         header: Whether files begin with the names.
 
     Raises:

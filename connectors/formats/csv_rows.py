@@ -69,19 +69,19 @@ class _Building:
         self._dialect = Dialect()
 
     def set_field_delimiter(self, delimiter: str) -> Self:
-        """What stands between fields; a comma by default."""
+        """The separator of fields; a comma by default."""
         return self._with(delimiter=delimiter)
 
     def set_array_element_delimiter(self, delimiter: str) -> Self:
-        """What stands between the elements of a list; a semicolon by default."""
+        """The separator of the elements of a list; a semicolon by default."""
         return self._with(array_delimiter=delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """What stands around a field that holds a delimiter."""
+        """The quote character of a field that contains a separator."""
         return self._with(quote=c)
 
     def set_escape_character(self, c: str) -> Self:
-        """What stands before a character that means nothing."""
+        """The escape character."""
         return self._with(escape=c)
 
     def set_null_literal(self, null_literal: str) -> Self:

@@ -90,7 +90,7 @@ class Topic:
 
 
 class Cluster:
-    """What there is: topics, offsets, settings of brokers.
+    """Metadata of a cluster: topics, offsets, settings of brokers.
 
     Raises:
         ConfigError: the client does not take a setting.
@@ -421,7 +421,7 @@ def call_client(call: Callable[[float], Any], seconds: float, what: str, brokers
         ) from error
     except BaseException:
         raise
-    except:  # noqa: E722  # nothing else catches what is no exception
+    except:  # noqa: E722  # nothing else catches a BaseException
         lost = sys.exc_info()[1]
     raise translate(lost, what, brokers)
 

@@ -1,7 +1,7 @@
 """Dead letters of Kafka: conversion of unreadable messages, and messages of dead letters.
 
 In a topic a dead letter has the bytes, the key and the headers of the message, and additional headers that start with
-`dead-letter.`: what went wrong, in which pipeline and operator, and where the message was. Whoever reads the topic
+`dead-letter.`: what went wrong, in which pipeline and operator, and where the message was. A reader of the topic
 with the deserializer of the first topic, once that is corrected, reads it again.
 
 Example:

@@ -67,7 +67,7 @@ _ANSWER_S: Final = 10.0
 _HOLDS_S: Final = 300.0
 """How long a token holds of which the server does not say."""
 _EARLY_S: Final = 60.0
-"""How long before its end a token is no longer used."""
+"""How long before its expiry a token is no longer used."""
 
 
 def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class KafkaSinkBuilder:
         """The sink.
 
         Raises:
-            ConfigError: something is missing or does not fit.
+            ConfigError: a setting is missing or invalid.
         """
         if self._schema is None:
             raise ConfigError("kafka sink has no record serializer; set it with set_record_serializer(...)")

@@ -137,7 +137,7 @@ class KafkaSourceBuilder:
         """The source.
 
         Raises:
-            ConfigError: something is missing or does not fit.
+            ConfigError: a setting is missing or invalid.
         """
         if self._deserializer is None:
             raise ConfigError(

@@ -226,7 +226,7 @@ class TransactionalWriter(SinkWriter):
             raise transaction.failures.first
 
     def _guard(self) -> None:
-        """After a failure nobody knows what the transaction holds."""
+        """After a failure the content of the transaction is unknown."""
         if self._broken is not None:
             raise self._broken
 

@@ -1,6 +1,6 @@
 """Socket sink: sends each record as a line to a TCP server, for experiments.
 
-Guarantee: none. Nobody says that a line has arrived, so what a connection held when it broke is lost, and after a failure
+Guarantee: none. The receiver does not acknowledge lines, so lines in flight when the connection breaks are lost, and after a failure
 the lines since the last checkpoint are sent again.
 
 Example:

@@ -30,7 +30,7 @@ class SocketTextSource(Source[SocketSplit]):
         host: Name or address of the server.
         port: Its port.
         delimiter: What ends a line.
-        max_retries: How often to connect again, a second apart, when there is no connection; -1 for ever.
+        max_retries: The number of reconnects, one second apart; -1 is unlimited.
 
     Raises:
         ConfigError: an argument makes no sense.

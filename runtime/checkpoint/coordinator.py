@@ -217,9 +217,9 @@ class CheckpointCoordinator:
         return [Trigger(checkpoint, self._confirmed)]
 
     def _announce(self, pending: _Pending) -> list[Action]:
-        """Overtaking, if it is time and somebody has taken part: before that the number might not be used up.
+        """Announce overtaking once its timeout has passed and a subtask has taken part: before that the number may be unused.
 
-        Savepoints shall fit any program and the last checkpoint leaves nothing undone, so both wait for all records.
+        A savepoint must be restorable by any program and the last checkpoint contains no in-flight records, so both are aligned.
         """
         aligned_ms = self._plan.aligned_ms
         waits = pending.announced or pending.deciding or pending.savepoints or pending.last is not None

@@ -1,6 +1,6 @@
 """Checkpoint protocol: the messages between coordinator, ledger, subtasks and executors.
 
-Each message is one class, whoever hands it on: a subtask's `Ack` is the coordinator's event, and the ledger's `Commit` is
+Each message is one class, independent of who passes it on: a subtask's `Ack` is the coordinator's event, and the ledger's `Commit` is
 the coordinator's action and the message to the subtask that prepared the work. Each executor has one performer of the
 actions; see `docs/decisions/messages-and-performers.md`.
 """
@@ -92,7 +92,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWanted:
-    """Somebody asked for a savepoint in a place of its own; one that comes right before `Finish` is of the last checkpoint."""
+    """A savepoint in a separate place was requested; one that comes right before `Finish` is of the last checkpoint."""
 
     place: str
 
@@ -142,7 +142,7 @@ class Swapped:
 
 @dataclass(frozen=True, slots=True)
 class SwapLost:
-    """Somebody else owns the pipeline."""
+    """Another run owns the pipeline."""
 
     checkpoint: CheckpointId
     owner: str

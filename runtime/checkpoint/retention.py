@@ -61,7 +61,7 @@ class FileRegistry:
         self._pinned.add(checkpoint)
 
     def unpin(self, checkpoint: CheckpointId) -> None:
-        """Nobody reads it any more; it goes when the next one is settled, if its time has come."""
+        """It is not read any more; it is deleted when the next one is settled, if its retention time is over."""
         self._pinned.discard(checkpoint)
 
     def settled(self, checkpoint: CheckpointId) -> Release:

@@ -42,7 +42,7 @@ class SplitLedger:
         self._at_cut: dict[str, int] = {}
 
     def assign(self, reader: int, splits: Iterable[str]) -> None:
-        """The enumerator gives splits to a reader."""
+        """The enumerator assigns splits to a reader."""
         given = list(splits)
         self._check(
             (s for s in given if s in self._holder.keys() - self._ended),

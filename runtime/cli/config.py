@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a row for each setting.
 
     Raises:
-        ConfigError: the file cannot be read, or something in it is not known or does not fit.
+        ConfigError: the file cannot be read, or a key or value in it is unknown or invalid.
     """
     settings = _known() if arguments.file is None else read_file(arguments.file)
     rows = [(each.key, _shown(each), each.status, each.to or each.why) for each in settings]

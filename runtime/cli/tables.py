@@ -58,7 +58,7 @@ def json_line(value: Any) -> bytes:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text that fits a column; its middle is left out, as names are told apart by their ends.
+    """A text shortened to the width of a column; the middle is left out, because names differ at their ends.
 
     Example:
         >>> shortened("home-ann-jobs-totals.py-1f2e3d4c", 20)

@@ -1,4 +1,4 @@
-"""Operator shapes: what each uid stands for, stored with each checkpoint and compared at each start.
+"""Operator shapes: the structure of each operator by uid, stored with each checkpoint and compared at each start.
 
 A uid that the program sets identifies its step. A generated uid such as `process-2` says only that the step is the second
 of its name; the shape tells whether it is still the same step.

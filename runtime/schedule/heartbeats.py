@@ -38,7 +38,7 @@ class Silent:
 
 
 class Heartbeats:
-    """Asks every `interval_ms`, gives a worker up after `timeout_ms`; counts from its first answer."""
+    """Pings every `interval_ms`, declares a worker lost after `timeout_ms`; starts at its first answer."""
 
     def __init__(self, interval_ms: int, timeout_ms: int) -> None:
         self._interval_ms = interval_ms

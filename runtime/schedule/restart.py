@@ -123,7 +123,7 @@ class ExponentialDelay:
     """Waits longer after each failure, until none has come for `reset_ms`; checkpoints change nothing about it.
 
     The delay is spread by the share `jitter` in both directions, so that jobs that failed together do not come back
-    together; `chance` gives numbers from 0 to 1.
+    together; `chance` returns random numbers from 0 to 1.
     """
 
     first_ms: int
@@ -142,7 +142,7 @@ class ExponentialDelay:
             self._failures = 0
         if self._failures == self.attempts:
             return None
-        # A power that no longer fits into a float is far beyond every limit.
+        # A power that overflows a float is far beyond every limit.
         delay = float(self.most_ms)
         if self._failures < 1_000:
             delay = min(delay, self.first_ms * self.factor**self._failures)

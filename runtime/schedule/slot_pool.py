@@ -1,6 +1,6 @@
 """Slot pool: slots requested by failover regions and offered by task managers. Pure.
 
-Whoever needs slots says which. Task managers that are not there have to be started; each registers when it can take
+A request names the slots it needs. Task managers that are not there have to be started; each registers when it can take
 work, and offers all of its slots with that. A part runs as soon as it has all of its slots, whether others have theirs
 or not, and is told what is missing if that takes too long.
 

@@ -580,7 +580,7 @@ def _checked(step: str, func: Any) -> Any:
 
 
 def _operator(operator: StepKind | str, *keyed: bool) -> StepKind:
-    """The operator that fits inputs of which some have keys."""
+    """The operator for inputs of which some have keys."""
     kind = registry.load("tidegate.operators", operator) if isinstance(operator, str) else operator
     kind = instance_of("transform", kind, StepKind)
     if kind.role is not Role.OPERATOR or len(kind.inputs) != len(keyed):

@@ -35,10 +35,10 @@ class TimestampAssigner(ABC):
 
 
 class WatermarkGenerator(ABC):
-    """Follows timestamps and says how far time is; one per subtask, called by its thread.
+    """Creates watermarks from timestamps; one per subtask, called by its thread.
 
-    One that is a `TimestampAssigner`, too, reads the timestamps itself. On Spark a subtask lives for an epoch: what its
-    attributes have come to since `open` goes on to the next one, by pickle if it takes that; an attribute that has changed and
+    One that is a `TimestampAssigner`, too, reads the timestamps itself. On Spark a subtask lives for one epoch:
+    attributes that have changed since `open` are passed to the next epoch, with pickle if needed; a changed attribute that
     cannot be pickled fails the job.
     """
 
@@ -113,7 +113,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """Timestamps without watermarks: event time stands still until the input ends."""
+        """Timestamps without watermarks: there is no watermark until the input ends."""
         return WatermarkStrategy(_Never)
 
     def with_timestamp_assigner(self, timestamp_assigner: Assigner) -> WatermarkStrategy:

@@ -137,7 +137,7 @@ class SourceTask(StreamTask):
         return self._stamp.time if self._stamp is not None and not self._ending else None
 
     def resume_time(self, since_ms: int) -> None:
-        """Continue with the restored watermark, before the first step; splits bring their own watermarks, whoever read them before."""
+        """Continue with the restored watermark, before the first step; splits have their own watermarks."""
         reader = self._opened
         self._chain.time.resume(
             reader.unfinished_splits() if isinstance(reader, SupportsPausing) else (), since_ms

@@ -1,6 +1,6 @@
 """The demo's pipeline: payments -> parse -> booked ones -> running totals per account -> files, exactly once.
 
-It does not know that it will be killed. Started again with the same arguments it goes on from its newest checkpoint.
+It does not know that it will be killed. Started again with the same arguments it resumes from its newest checkpoint.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """How long the job needs if nobody disturbs it."""
+        """The duration of the job without kills."""
         return self.records / self.rate
 
     @property

@@ -67,7 +67,7 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """A panel that is drawn anew below the lines."""
+    """A panel that is redrawn below the lines."""
 
     def __init__(self, out: TextIO) -> None:
         from rich.console import Console

@@ -408,7 +408,7 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
 
     with pytest.raises(
         ConfigError,
-        match="'7' is not a savepoint or a retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
+        match="'7' is not a savepoint or a retained checkpoint of pipeline 'orders'; expected a retained one \\(before/chk-1, before/chk-2",
     ):
         start(storage, Told(), [], savepoint="7").acquire()
 
