@@ -352,7 +352,7 @@ def test_a_bucket_that_is_no_folder_below_is_refused_and_nothing_is_written(
     bench.options = FileSinkOptions(buckets=FunctionBuckets(lambda line: bucket if line == "bad" else ""))
 
     with pytest.raises(
-        RecordError, match=r"a record belongs to bucket .*, which is no folder that readers would look"
+        RecordError, match=r"a record belongs to bucket .*, which is not a folder that readers list"
     ):
         bench.write("good", "bad")
     assert bench.hidden() == []
