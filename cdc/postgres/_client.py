@@ -114,7 +114,7 @@ class ReplicationStream:
     Args:
         connect: Connection parameters of libpq.
         slot: The slot.
-        name: The name of the connection on the server, which tells our readers from those of others.
+        name: The application name of the connection, which identifies our readers.
         start: The start position; the server silently moves it forward to the confirmed position, so compare them before.
         options: Options of pgoutput, such as `proto_version`.
         clock: The clock of status messages.

@@ -110,7 +110,7 @@ class Connections:
         )
 
     def drop_claim(self, claim: str) -> None:
-        """Drop the claim of the slot if it is there: checkpoints say from now on whose the slot is."""
+        """Drop the claim of the slot if it exists: from now on checkpoints prove the ownership of the slot."""
         self._session.row(_DROP, claim)
 
     def close(self) -> None:

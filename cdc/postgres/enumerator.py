@@ -62,7 +62,7 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
     lsn: int
     view: TransactionView
     claim: str = ""
-    """The claim of the slot, which is dropped when there is a checkpoint."""
+    """The claim of the slot, dropped after the first checkpoint."""
 
 
 class _State(msgspec.Struct, tag_field="v", tag=1):

@@ -36,7 +36,7 @@ _ACTIVE: Final = """
 """
 _LOOK_S: Final = 0.02
 _NO_LOG: Final = Start("", 0, TransactionView(0, 0, ()))
-"""Where nothing is read after the load, no transaction has to be in it."""
+"""The start of a source that reads no log: it has no slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Server:
         publication: The publication; created at the first start if it does not exist.
         tables: Regular expressions for whole names, `schema.table`.
         options: The options of the source.
-        claim: The name of a second slot, without a log, that says whose the first one is until there is a checkpoint; empty where
-            no slot may be made.
+        claim: The name of a second slot, without a log, that marks the owner of the first one until there is a checkpoint; empty if
+            no slot may be created.
         needs_before: Whether the log must have the rows before updates and deletions.
     """
 
@@ -285,7 +285,7 @@ class Server:
         return TableLayout(table.id, listed, table.key, condition, tuple(by_text))
 
     def _readable(self, layouts: Iterable[TableLayout]) -> list[TableLayout]:
-        """The same tables, if all of them may be read."""
+        """Check that all tables can be read, and return them."""
         checked = list(layouts)
         try:
             for layout in checked:
@@ -295,17 +295,17 @@ class Server:
         return checked
 
     def _claim_slot(self) -> None:
-        """Make room for the slot: one of ours, left by a start that came to no checkpoint, is dropped; others are refused."""
+        """Claim the slot: drop our own slot of a start that failed before its first checkpoint; refuse other slots."""
         session = self._session
         if not self._claim:
             self._refuse(
-                f"slot {self._slot!r} does not exist yet", "the first start of the pipeline makes it"
+                f"slot {self._slot!r} does not exist yet", "the first start of the pipeline creates it"
             )
         claimed = session.row(_SLOT, self._claim) is not None
         if session.row(_SLOT, self._slot) is not None:
             if not claimed and self._options.slot_exists == "refuse":
                 self._refuse(
-                    f"slot {self._slot!r} exists already, and this pipeline did not make it",
+                    f"slot {self._slot!r} exists already, and this pipeline did not create it",
                     "use another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
                     "'recreate'",
                 )
@@ -321,7 +321,7 @@ class Server:
 
 
 def claim_of(slot: str, owner: str) -> str:
-    """The name of the claim of a slot by an owner.
+    """The name of an owner's claim of a slot.
 
     Example:
         >>> claim_of("orders", "shop file:///state source")
@@ -331,13 +331,13 @@ def claim_of(slot: str, owner: str) -> str:
 
 
 def free_slot(session: Session, slot: str, reader: str, clock: Clock, timeout_s: float) -> None:
-    """End the connection of a reader that is gone, if the server has not noticed it yet.
+    """Terminate the connection of our own dead reader if the server has not detected it yet.
 
     Args:
-        session: Where to ask.
+        session: The session for queries.
         slot: The slot.
-        reader: The name under which readers of ours are connected.
-        clock: For waiting.
+        reader: The application name of our readers.
+        clock: The clock for waits.
         timeout_s: How long the connection may take to end.
 
     Raises:

@@ -75,7 +75,7 @@ class Log(msgspec.Struct, frozen=True, tag="log"):
         position: The position to continue from.
         loaded: The loaded chunks; empty when the log has passed `complete_at`.
         complete_at: The position from which on no transaction is contained in the first load.
-        claim: The claim of the slot, which is not needed any more once there is a checkpoint.
+        claim: The claim of the slot, dropped after the first checkpoint.
     """
 
     slot: str
