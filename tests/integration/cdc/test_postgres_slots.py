@@ -37,7 +37,7 @@ def test_the_claim_is_dropped_when_a_checkpoint_is_settled(database: Database) -
         database.run("insert into t values (2)")
         pipeline.catch_up(database)
         assert pipeline.take() == ["+I id=2"]
-    with pytest.raises(ConfigError, match="slot 's' exists already, and this pipeline did not make it"):
+    with pytest.raises(ConfigError, match="slot 's' exists already, and this pipeline did not create it"):
         Pipeline(source(database))
     with Pipeline(source(database, slot_exists="recreate")) as pipeline:
         pipeline.catch_up(database)
@@ -47,7 +47,7 @@ def test_the_claim_is_dropped_when_a_checkpoint_is_settled(database: Database) -
 def test_a_slot_of_another_pipeline_is_refused(database: Database) -> None:
     with Pipeline(source(database)) as pipeline:
         pipeline.catch_up(database)
-        with pytest.raises(ConfigError, match="this pipeline did not make it; take another name"):
+        with pytest.raises(ConfigError, match="this pipeline did not create it; use another name"):
             Pipeline(source(database), owner="others")
         database.run("insert into t values (2)")
         pipeline.catch_up(database)
@@ -56,7 +56,7 @@ def test_a_slot_of_another_pipeline_is_refused(database: Database) -> None:
 
 def test_nothing_is_made_where_no_pipeline_runs(database: Database) -> None:
     with pytest.raises(
-        ConfigError, match="slot 's' does not exist yet; the first start of the pipeline makes it"
+        ConfigError, match="slot 's' does not exist yet; the first start of the pipeline creates it"
     ):
         Pipeline(source(database), owner="")
     assert slots(database) == 0
