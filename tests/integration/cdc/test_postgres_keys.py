@@ -103,7 +103,7 @@ def test_a_key_of_several_columns_in_another_order_than_the_table_s(database: Da
 
 def test_a_key_without_an_order_is_refused(database: Database) -> None:
     database.run("create table t (k int[] primary key)")
-    with pytest.raises(ConfigError, match=r"key column 'k' of table .* has no order here"):
+    with pytest.raises(ConfigError, match=r"key column 'k' of table .* cannot be ordered"):
         Pipeline(source(database))
 
 

@@ -353,7 +353,7 @@ def test_executors_without_tidegate_or_of_another_python_are_refused(
     )
     assert re.fullmatch(
         r"ConfigError: executors on (127\.0\.0\.1|localhost)(, localhost)? run Python "
-        rf"{theirs}; expected {sys.version_info.major}\.{sys.version_info.minor}, as the driver has; let PYSPARK_PYTHON name .*",
+        rf"{theirs}; expected {sys.version_info.major}\.{sys.version_info.minor}, as the driver has; set PYSPARK_PYTHON to .*",
         of_other,
     ), of_other
     assert list((tmp_path / "out").glob("[!.]*")) == []

@@ -291,7 +291,7 @@ def test_attempts_without_end_are_refused_with_what_to_do(query: Query) -> None:
     query.write(0, output)
     with pytest.raises(
         UnavailableError,
-        match=r"^batch 0 of query query: 1 attempts at part 0 came to nothing, .* raise the option attempts$",
+        match=r"^batch 0 of query query: 1 attempts at part 0 failed, .* increase the option attempts$",
     ):
         query.write(0, output)
 

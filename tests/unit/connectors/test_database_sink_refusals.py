@@ -165,7 +165,7 @@ POSTGRES = Database("postgresql://db/shop")
         (lambda: sink_in("staged", key=("id",), position=("a",)), "a position is not used by mode 'staged'"),
         (
             lambda: sink_in("prepared", key=("id",)),
-            "mode 'prepared' is for insertions; .* use 'staged', or a position",
+            "mode 'prepared' supports only insertions; .* use 'staged', or a position",
         ),
         (
             lambda: sink_in("2pc"),

@@ -111,7 +111,7 @@ def test_a_type_without_a_column_is_refused(logical: LogicalType, message: str) 
 
 def test_a_schema_is_that_of_a_row() -> None:
     with pytest.raises(
-        ConfigError, match="the type of an Arrow schema is INT; expected a ROW; put it in a field"
+        ConfigError, match="the type of an Arrow schema is INT; expected a ROW; wrap it in a ROW"
     ):
         schema(DataTypes.INT())
 

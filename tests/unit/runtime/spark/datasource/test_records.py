@@ -84,7 +84,7 @@ def test_a_number_in_a_column_of_times_counts_milliseconds() -> None:
     [
         (
             [("x", "y")],
-            r"^column id of type int64 cannot be made of records such as \('x', 'y'\) \(.*\); say what they",
+            r"^column id of type int64 cannot be made of records such as \('x', 'y'\) \(.*\); set their types",
         ),
         (
             [(1,)],

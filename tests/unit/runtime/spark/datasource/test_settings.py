@@ -98,7 +98,7 @@ def test_a_place_that_cannot_decide_is_refused() -> None:
     ):
         storage_of(Settings("kafka", checkpoint="hdfs://n/x"))
     with pytest.raises(
-        ConfigError, match=r"^a sink keeps what it decides beside Spark's checkpoints and is not told"
+        ConfigError, match=r"^a sink stores its decisions next to Spark's checkpoints, but their"
     ):
         storage_of(Settings("kafka"))
 

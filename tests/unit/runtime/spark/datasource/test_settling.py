@@ -95,7 +95,7 @@ def test_a_batch_without_output_is_settled_too(batches: Batches) -> None:
 def test_output_of_which_nothing_is_left_withdraws_the_decision(batches: Batches) -> None:
     told = Told([LOST], [LOST])
     with pytest.raises(
-        CommitFailedError, match=r"^batch 4: its output ran out .* part 1 \(5 records\); the decision is"
+        CommitFailedError, match=r"^batch 4: its output expired .* part 1 \(5 records\); the decision is"
     ):
         settle(batches, decided(batches, 2), told, ManualClock())
     assert batches.decided(4) is None
