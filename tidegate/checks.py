@@ -82,7 +82,7 @@ def batch_checker(info: TypeInformation) -> Callable[[Sequence[Any]], bool]:
 
 
 def locate(info: TypeInformation, value: Any, path: str = "") -> str:
-    """Where and how a refused value differs from its type, for the message of an error."""
+    """The path and the difference of a value that is not of its type, for an error message."""
     for item, inner, label in _parts(info, value):
         if not checker(item)(inner):
             return locate(item, inner, path + label)
@@ -187,7 +187,7 @@ class _Source:
 
 
 def _parts(info: TypeInformation, value: Any) -> Iterator[tuple[TypeInformation, Any, str]]:
-    """What a value contains, with its type and the path to it; nothing if the value itself is of another type."""
+    """The parts of a value, with their types and paths; empty if the value itself is of another type."""
     kind, items = info.kind, info.items
     if kind is Kind.OPTIONAL:
         if value is not None:

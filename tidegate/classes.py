@@ -128,7 +128,7 @@ def rebuild(cls: type[Any], names: tuple[str, ...], fields: tuple[Any, ...]) -> 
 
 
 def field_defaults(cls: type[Any]) -> dict[str, Callable[[], Any]]:
-    """What makes the default of each field of a record class that has one."""
+    """The factories of default values of a record class, by field."""
     if issubclass(cls, tuple):
         values: dict[str, Any] = getattr(cls, "_field_defaults", {})
         return {name: functools.partial(_itself, value) for name, value in values.items()}

@@ -21,7 +21,7 @@ __all__ = ["SYSTEM_CLOCK", "Clock", "ManualClock", "SystemClock", "chance", "new
 
 
 class Clock(Protocol):
-    """What time it is; `now_ms` is wall time, `monotonic` only measures distances."""
+    """The clock interface: `now_ms` is wall time, `monotonic` measures durations."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch; may jump when the machine's clock is set."""

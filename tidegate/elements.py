@@ -66,14 +66,14 @@ class RowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the records of a batch were read: one split, one position per record."""
+    """The origin of a batch: the split it was read from, with one position per record."""
 
     split: SplitId
     positions: Sequence[int]
 
 
 class RecordOrigin(msgspec.Struct, frozen=True, array_like=True, tag="record", gc=False):
-    """Where one record was read, or the record that it was made from: the source's uid, a split, a position."""
+    """The origin of one record, or of the record that it was derived from: the source's uid, a split, a position."""
 
     source: str
     split: str

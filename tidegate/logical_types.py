@@ -88,7 +88,7 @@ _PRECISIONS: Final = {
     Root.INTERVAL_YEAR_MONTH: ("precision of years", 1, 4),
     Root.INTERVAL_DAY_TIME: ("precision of days", 1, 6),
 }
-"""What the number behind the name of a type is called, its smallest and its largest value."""
+"""The name of a type's parameter, and its smallest and largest value."""
 
 
 class IntervalUnit(StrEnum):

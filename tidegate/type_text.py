@@ -147,7 +147,7 @@ class _Parser:
         return self._made(made, *numbers)
 
     def _zone(self) -> str | None:
-        """What is said of a time zone: None for without, which is also the default."""
+        """The time zone clause; WITHOUT is the default and returns None."""
         if self._word("WITHOUT"):
             found = None
         elif self._word("WITH"):
@@ -200,7 +200,7 @@ class _Parser:
         return DataTypes.RAW(_unquoted(cls), _unquoted(snapshot))
 
     def _numbers(self, most: int) -> list[int]:
-        """The numbers in parentheses, at most so many; none if there are no parentheses."""
+        """Up to `most` numbers in parentheses; empty if there are no parentheses."""
         found = list[int]()
         if most and self._sign("("):
             found.append(self._number())

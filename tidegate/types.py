@@ -208,7 +208,7 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Any value, by pickle, asked for by name: no warning."""
+        """Any value, by pickle; declared explicitly, so there is no warning."""
         return TypeInformation(Kind.PICKLED)
 
     @staticmethod
@@ -266,12 +266,12 @@ class Types:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """The names of fields that were given none: f0, f1, ..."""
+    """The default names of fields: f0, f1, ..."""
     return tuple(f"f{index}" for index in range(count))
 
 
 def infer(annotation: Any) -> TypeInformation | None:
-    """What an annotation says about the value, or None if it leaves it open.
+    """The type that an annotation declares, or None if it declares none.
 
     A record class (dataclass, NamedTuple, msgspec.Struct) with an open field is still a record; only that field is
     carried as an untyped value.

@@ -301,7 +301,7 @@ _UNPACKERS: Final[dict[int, Callable[[Any], Any]]] = {
 
 
 def _place(root: Any, cls: type[Any]) -> str:
-    """Where in a value the first instance of a class is."""
+    """The path to the first instance of a class in a value."""
     return next(
         (f"field {path}" for path, value in _paths(root, "") if type(value) is cls and path), "the value"
     )

@@ -1,1 +1,1 @@
-"""What runs per batch: generated loops, keyed functions, sinks, and the chain that holds them."""
+"""Operators: generated loops, keyed functions, sinks, and the chains that contain them."""

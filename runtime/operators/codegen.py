@@ -78,7 +78,7 @@ class Compiled:
     That for batches with kinds takes them last. Where a step keeps kinds, they follow the timestamps of the output;
     those of outputs in `of_rows` are the ones that rows have. It stops after a record that makes `moved` of one of
     `cuts` true; called with iterators it continues from there. The results of the stages numbered in `checks` are looked at on
-    their way. `parts` says what lines do beside calling the
+    their way. `parts` names what lines do besides calling the
     function of a step, such as an expression.
     """
 

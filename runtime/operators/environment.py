@@ -36,7 +36,7 @@ __all__ = [
 
 
 class OperatorReport(msgspec.Struct, frozen=True):
-    """What one operator in one subtask contributes to a checkpoint."""
+    """The snapshot of one operator in one subtask."""
 
     uid: OperatorUid
     subtask: int

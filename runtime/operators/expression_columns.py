@@ -41,7 +41,7 @@ class ExpressionColumns:
         self._plans: dict[RowForm, list[tuple[_Text | None, _Text | None]] | None] = {}
 
     def computed(self, batch: Batch) -> list[tuple[Branch, Batch]] | None:
-        """What each branch emits for Arrow rows, their origin included; None if it has to be computed from rows."""
+        """The results of each branch for Arrow rows, with their origin; None if it has to be computed from rows."""
         rows, branches = batch.values, self._expressions.branches
         assert isinstance(rows, ArrowRows)
         if rows.form not in self._plans:

@@ -133,7 +133,7 @@ Emitted: TypeAlias = tuple[list[Any], list[int] | None]
 
 
 class Piece:
-    """A limit for work between two looks at barriers and receivers: a number of records and a deadline.
+    """A limit for work between two checks for barriers and for room at receivers: a number of records and a deadline.
 
     Example:
         >>> piece = Piece(16, ends=10.0, monotonic=lambda: 9.0)

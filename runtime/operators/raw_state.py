@@ -77,7 +77,7 @@ class RawState:
         return zip(groups or (), map(BytesIO, self._items(_KEYED)), strict=True)
 
     def snapshot(self) -> tuple[OperatorList, ...]:
-        """What was written since `begin`, or else what was restored."""
+        """The raw state written since `begin`, or otherwise the restored one."""
         lists = dict(self._lists)
         if self._raw is not None:
             lists[_RAW] = OperatorList(_RAW, tuple(part.getvalue() for part in self._raw.partitions))

@@ -31,7 +31,7 @@ from tidegate.runtime.task.flow import Flow
 __all__ = ["OBSERVE_S", "EpochPerformer"]
 
 OBSERVE_S = 0.2
-"""The maximum wait of the driver between two looks at requests."""
+"""The maximum wait of the driver between two checks for requests."""
 _TOLERATED = 2
 """The default of consecutive epochs that may be declined."""
 

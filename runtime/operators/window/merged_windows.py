@@ -48,7 +48,7 @@ class MergedWindowMap:
         self._store([*(pair for pair in names if pair[0] != old), (name, home)])
 
     def home_of(self, name: bytes) -> bytes | None:
-        """Where a window keeps its contents; None if the window is unknown."""
+        """The namespace of a window's contents; None if the window is unknown."""
         return next((home for window, home in self.names if window == name), None)
 
     def retire(self, name: bytes) -> None:

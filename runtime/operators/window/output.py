@@ -20,7 +20,7 @@ Rows: TypeAlias = Callable[[Any, list[Any]], list[tuple[Any, int]]]
 
 
 class OutputMode(Enum):
-    """What is emitted when windows fire.
+    """The output mode of windows: what is emitted when they fire.
 
     Example:
         >>> OutputMode("append")

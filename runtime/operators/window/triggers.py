@@ -44,7 +44,7 @@ _LAST: Final = ValueStateDescriptor("last-element")
 
 
 class TriggerResult(Enum):
-    """What happens to a window: whether it is evaluated, and whether its contents are dropped then."""
+    """The result of a trigger: whether the window is evaluated, and whether its contents are dropped then."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)

@@ -44,7 +44,7 @@ class Settings:
     decisions: str | None = option("decisions", None, "where what is decided of batches is kept")
     mode: str | None = option("decisionsmode", None, "octal mode of new directories there, such as 0770")
     checkpoint: str | None = option("checkpointlocation", None, "Spark's own; decisions are kept below it")
-    id: str | None = option("id", None, "the name of a write that is no stream")
+    id: str | None = option("id", None, "the id of a write that is not a stream")
     attempts: int = option("attempts", 32, "how many attempts at one part of a batch have names of their own")
     accept_loss: int | None = option("accept_loss", None, "a batch of which a part may be lost")
     most: int | None = option("maxrecordspertrigger", None, "how many records a batch of a stream may have")
