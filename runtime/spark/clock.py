@@ -11,10 +11,10 @@ from __future__ import annotations
 from tidegate.clock import Clock
 from tidegate.runtime.checkpoint.manifest import Manifest
 
-__all__ = ["EpochClock", "Moments"]
+__all__ = ["EpochClock", "EpochTimes"]
 
 
-class Moments:
+class EpochTimes:
     """Sets the time of each epoch in the driver: it never goes back, even if clocks of machines differ.
 
     If the wall clock is behind, for example because it was set back, this time advances at half speed until the wall clock
@@ -23,11 +23,11 @@ class Moments:
     Example:
         >>> from tidegate.clock import ManualClock
         >>> clock = ManualClock(10_000)
-        >>> moments = Moments(clock)
+        >>> epoch_times = EpochTimes(clock)
         >>> clock.set(9_000)
         >>> clock.advance(100)
-        >>> moments.next()
-        >>> moments.now_ms
+        >>> epoch_times.next()
+        >>> epoch_times.now_ms
         10050
     """
 

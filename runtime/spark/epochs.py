@@ -18,13 +18,13 @@ from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule.slots import memory_of_task
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
-from tidegate.runtime.spark.clock import Moments
+from tidegate.runtime.spark.clock import EpochTimes
 from tidegate.runtime.spark.files import SentFiles
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, ReadOrder, TaskResult
 from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.spark.shape import shape_of
-from tidegate.runtime.spark.winners import undisputed, winners
+from tidegate.runtime.spark.winners import has_no_losers, winners
 
 __all__ = ["Epochs"]
 
@@ -57,7 +57,7 @@ class Epochs:
         self.sources = frozenset(self._shape.sources)
         """The subtasks that read."""
         self.jobs = EpochJobs(context, clock, None if start.graph.batch else options.timeout_ms, meanwhile)
-        self.moments = Moments(clock, options.resources.clock, start.manifest)
+        self.epoch_times = EpochTimes(clock, options.resources.clock, start.manifest)
         self.results: list[TaskResult] = []
         """The results of the last epoch, one for each subtask."""
 
@@ -65,7 +65,7 @@ class Epochs:
         """Run an epoch; the results of the executions that count.
 
         Raises:
-            Disagreement: the tasks have consumed different executions.
+            ConflictingExecutions: the tasks have consumed different executions.
             TidegateError: a task failed, or Spark did.
         """
         reads = with_starts(self._shape, self._restored, reads)
@@ -81,9 +81,9 @@ class Epochs:
         self._restored = redistribute(self._graph, manifest, onward=True)
 
     @property
-    def undisputed(self) -> bool:
+    def has_no_losers(self) -> bool:
         """Whether all task executions that Spark has started in the last epoch count."""
-        return undisputed(self.results, self._last_execution)
+        return has_no_losers(self.results, self._last_execution)
 
     def settled(self) -> None:
         """The leftovers of other executions of the last epoch are removed."""
@@ -103,8 +103,8 @@ class Epochs:
             checkpoint=trigger.checkpoint,
             confirmed=trigger.confirmed,
             since=None if self.jobs.moves_outputs else self._last_execution,
-            now_ms=self.moments.now_ms,
-            since_ms=self.moments.since_ms,
+            now_ms=self.epoch_times.now_ms,
+            since_ms=self.epoch_times.since_ms,
             pipeline=startup.pipeline.id,
             lineage=record.lineage,
             branch=record.branch,

@@ -22,14 +22,14 @@ from tidegate.runtime.checkpoint.manifest import claims_folder
 from tidegate.runtime.spark.shape import Shape
 from tidegate.twophase.naming import escape
 
-__all__ = ["IdClaims", "IdHolds", "surely_first"]
+__all__ = ["IdClaims", "IdHolds", "is_first_execution"]
 
 EPOCHS: Final = 8
 EXECUTIONS: Final = 8
 """Twice Spark's default of attempts per task."""
 
 
-def surely_first(
+def is_first_execution(
     shape: Shape, since: int, level: int, execution: int, attempt: int, senders: Iterable[int]
 ) -> bool:
     """Whether an execution is the first one of its subtask in an epoch; False if this is not certain.
@@ -49,7 +49,7 @@ def surely_first(
 
     Example:
         >>> shape = Shape(((Subtask("read", 0), Subtask("read", 1)), (Subtask("sum", 0),)))
-        >>> surely_first(shape, 69, 1, 72, 0, senders=(70, 71)), surely_first(shape, 69, 1, 72, 0, senders=(73, 71))
+        >>> is_first_execution(shape, 69, 1, 72, 0, senders=(70, 71)), is_first_execution(shape, 69, 1, 72, 0, senders=(73, 71))
         (True, False)
     """
     sizes = [len(subtasks) for subtasks in shape.levels]

@@ -45,9 +45,9 @@ class Leftovers:
 
     def remove(self, checkpoint: CheckpointId) -> None:
         """Remove work prepared by executions that do not count: all decided work is committed by now."""
-        if self._epochs.undisputed:
+        if self._epochs.has_no_losers:
             self._holds.free(checkpoint)
-            if self._epochs.jobs.copied or self._former_are_gone():
+            if self._epochs.jobs.copied or self._previous_tasks_ended():
                 self.abandon(checkpoint)
         else:
             self.abandon(checkpoint)
@@ -65,7 +65,7 @@ class Leftovers:
             self._epochs.jobs.await_losers()
             self._committers.abort(self.decided)
 
-    def _former_are_gone(self) -> bool:
+    def _previous_tasks_ended(self) -> bool:
         """Whether the tasks of the previous owner have stopped; true once."""
         if self._former_gone_at is None or self._clock.monotonic() < self._former_gone_at:
             return False

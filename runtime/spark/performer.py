@@ -24,7 +24,7 @@ from tidegate.runtime.spark.id_pool import IdHolds
 from tidegate.runtime.spark.leftovers import Leftovers
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
-from tidegate.runtime.spark.winners import Disagreement
+from tidegate.runtime.spark.winners import ConflictingExecutions
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
 
@@ -86,7 +86,7 @@ class EpochPerformer(ActionPerformer):
 
     @property
     def _not_before_ms(self) -> int:
-        return self._epochs.moments.recorded_ms
+        return self._epochs.epoch_times.recorded_ms
 
     def _store(self, work: Callable[[], cp.Event | None]) -> Iterable[cp.Event]:
         event = work()
@@ -113,12 +113,12 @@ class EpochPerformer(ActionPerformer):
             ending=stop is not None and stop.drain,
         )
         self._enumerated = {checkpoint: self._readers.snapshot(checkpoint)}
-        self._epochs.moments.next()
+        self._epochs.epoch_times.next()
         self._began_ms = self.now_ms
         try:
             results = self._epochs.run(action, reads)
-        except Disagreement as disagreement:
-            return [cp.MetadataFailed(checkpoint, UnavailableError(str(disagreement)))]
+        except ConflictingExecutions as conflict:
+            return [cp.MetadataFailed(checkpoint, UnavailableError(str(conflict)))]
         # An epoch whose checkpoint could not be made durable runs again, since the storage may answer now.
         declines = [cp.Decline(each.subtask, checkpoint, each.error) for each in results if each.error]
         now_ms = SYSTEM_CLOCK.now_ms()

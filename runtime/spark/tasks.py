@@ -43,7 +43,7 @@ from tidegate.runtime.spark.epoch_runner import (
     work_all,
     work_epoch,
 )
-from tidegate.runtime.spark.id_pool import IdClaims, surely_first
+from tidegate.runtime.spark.id_pool import IdClaims, is_first_execution
 from tidegate.runtime.spark.lease import watched_lease
 from tidegate.runtime.spark.limit import time_limit
 from tidegate.runtime.spark.local import Start, own_directory, remove_later, spill_directory, state_of
@@ -385,7 +385,7 @@ def _pool_index(claims: IdClaims, subtask: Subtask, *, first: bool) -> int:
 
 
 def _is_first(order: Order, level: int, senders: Sequence[int]) -> bool:
-    return order.since is not None and surely_first(
+    return order.since is not None and is_first_execution(
         order.shape, order.since, level, _task_id(), _attempt_number(), senders
     )
 

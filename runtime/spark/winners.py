@@ -13,14 +13,14 @@ from itertools import pairwise
 from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
 
-__all__ = ["Disagreement", "undisputed", "winners"]
+__all__ = ["ConflictingExecutions", "has_no_losers", "winners"]
 
 
-class Disagreement(Exception):  # noqa: N818  # not a fault: the epoch runs again
+class ConflictingExecutions(Exception):  # noqa: N818  # not a fault: the epoch runs again
     """The tasks of an epoch have consumed different executions, so its results are dropped."""
 
 
-def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
+def has_no_losers(results: Sequence[TaskResult], since: int | None) -> bool:
     """Whether Spark has started only these executions since `since`, so that there are no executions that lost.
 
     Spark numbers executions consecutively.
@@ -28,7 +28,7 @@ def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
     Example:
         >>> from tidegate.ids import Subtask
         >>> results = [TaskResult(Subtask("totals", number), 7 + number) for number in range(3)]
-        >>> undisputed(results, since=6), undisputed(results, since=5), undisputed(results[1:], since=6)
+        >>> has_no_losers(results, since=6), has_no_losers(results, since=5), has_no_losers(results[1:], since=6)
         (True, False, False)
     """
     begun = sorted(result.task for result in results)
@@ -39,17 +39,17 @@ def winners(shape: Shape, outcomes: Sequence[Outcome]) -> list[TaskResult]:
     """One result per subtask: the execution that all receivers consumed.
 
     Raises:
-        Disagreement: there is no such execution for some subtask.
+        ConflictingExecutions: there is no such execution for some subtask.
     """
     found = {outcome.result.subtask: outcome for outcome in outcomes}
     expected = {subtask for level in shape.levels for subtask in level}
     if len(found) != len(outcomes) or set(found) != expected:
-        raise Disagreement(f"{len(outcomes)} results for {len(expected)} subtasks")
+        raise ConflictingExecutions(f"{len(outcomes)} results for {len(expected)} subtasks")
     for senders, receivers in pairwise(shape.levels):
         reported = digest(found[sender].result.task for sender in senders)
         for receiver in receivers:
             if found[receiver].consumed != reported:
-                raise Disagreement(
+                raise ConflictingExecutions(
                     f"{receiver} consumed other executions of {senders[0]} to {senders[-1]} than those that reported"
                 )
     return [outcome.result for outcome in outcomes]

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from tidegate.backends.storage import MemoryStorage
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, RunId, Subtask
-from tidegate.runtime.spark.id_pool import IdClaims, surely_first
+from tidegate.runtime.spark.id_pool import IdClaims, is_first_execution
 from tidegate.runtime.spark.shape import Shape
 
 RUN = RunId("run")
@@ -75,7 +75,9 @@ class Spark:
         self.begun += 1
         senders = self.outputs[level - 1].values() if level else ()
         subtask = self.shape.levels[level][partition]
-        self.firsts[subtask] += surely_first(self.shape, self.since, level, self.begun, attempt, senders)
+        self.firsts[subtask] += is_first_execution(
+            self.shape, self.since, level, self.begun, attempt, senders
+        )
         return self.begun
 
     def lose(self, level: int) -> None:
@@ -110,9 +112,9 @@ def test_two_executions_of_a_subtask_are_never_both_the_first(
 def test_who_repeats_a_level_that_was_broken_off_is_known_by_what_it_reads() -> None:
     shape = Shape(((Subtask("read", 0),), tuple(Subtask("sum", n) for n in range(4))))
 
-    assert surely_first(shape, 69, level=1, execution=71, attempt=0, senders=[70])
+    assert is_first_execution(shape, 69, level=1, execution=71, attempt=0, senders=[70])
     # The reader was repeated as 72, before the other three subtasks had begun.
-    assert not surely_first(shape, 69, level=1, execution=73, attempt=0, senders=[72])
+    assert not is_first_execution(shape, 69, level=1, execution=73, attempt=0, senders=[72])
 
 
 @given(SHAPES, st.integers(0, 1_000), st.randoms(use_true_random=False))

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from tidegate.ids import Subtask
 from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
-from tidegate.runtime.spark.winners import Disagreement, winners
+from tidegate.runtime.spark.winners import ConflictingExecutions, winners
 
 SOURCES = (Subtask("in", 0), Subtask("in", 1))
 TOTALS = (Subtask("sum", 0), Subtask("sum", 1), Subtask("sum", 2))
@@ -51,7 +51,7 @@ def test_only_the_executions_that_reported_count(vectors: tuple[tuple[int, int],
         assert len(winners(SHAPE, found)) == 7
     else:
         with pytest.raises(
-            Disagreement,
+            ConflictingExecutions,
             match=r"sum\[\d\] consumed other executions of in\[0\] to in\[1\] than those that reported",
         ):
             winners(SHAPE, found)
@@ -59,7 +59,7 @@ def test_only_the_executions_that_reported_count(vectors: tuple[tuple[int, int],
 
 def test_a_repeat_in_the_middle_is_seen_by_those_behind_it() -> None:
     with pytest.raises(
-        Disagreement,
+        ConflictingExecutions,
         match=r"rank\[1\] consumed other executions of sum\[0\] to sum\[2\] than those that reported",
     ):
         winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11, 12), (10, 11, 99)]))
@@ -67,7 +67,7 @@ def test_a_repeat_in_the_middle_is_seen_by_those_behind_it() -> None:
 
 def test_a_task_that_has_not_heard_of_all_does_not_count() -> None:
     with pytest.raises(
-        Disagreement,
+        ConflictingExecutions,
         match=r"rank\[0\] consumed other executions of sum\[0\] to sum\[2\] than those that reported",
     ):
         winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11), (10, 11, 12)]))
@@ -78,5 +78,5 @@ def test_every_subtask_answers_once(change: int) -> None:
     found = outcomes([(7, 8)] * 3, [(10, 11, 12)] * 2)
     found = found[:-1] if change < 0 else [*found, dataclasses.replace(found[0])]
 
-    with pytest.raises(Disagreement, match=rf"{7 + change} results for 7 subtasks"):
+    with pytest.raises(ConflictingExecutions, match=rf"{7 + change} results for 7 subtasks"):
         winners(SHAPE, found)
