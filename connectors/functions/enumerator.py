@@ -25,7 +25,7 @@ class FunctionEnumerator(SplitEnumerator[FunctionSplit]):
         self._redistributed = False
 
     def request(self, reader: int) -> None:
-        """Hand out the reader's instance, if it has one, and promise that nothing follows."""
+        """Assign the reader's instance, if it has one, and signal no more splits."""
         if not self._redistributed:
             self._redistributed = True
             self._known = redistributed(sorted(self._known, key=lambda split: int(split.id)), self._instances)
@@ -40,7 +40,7 @@ class FunctionEnumerator(SplitEnumerator[FunctionSplit]):
         self._known += splits
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The instances not handed out."""
+        """The instances that are not assigned."""
         return msgspec.msgpack.encode(self._known)
 
 

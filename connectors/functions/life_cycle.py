@@ -21,11 +21,11 @@ class DetachedContext:
     parallelism: int
 
     def get_index_of_this_subtask(self) -> int:
-        """Which of the parallel instances this is, from 0."""
+        """The index of this parallel instance, from 0."""
         return self.index
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """How many parallel instances there are."""
+        """The number of parallel instances."""
         return self.parallelism
 
     def get_task_name(self) -> str:
@@ -33,7 +33,7 @@ class DetachedContext:
         return self.name
 
     def manage(self, function: object, lock: object = None) -> Any:
-        """Accept a function without state, for which there is nothing to save."""
+        """Accept a function without state; refuse one with state."""
         return self._refuse() if hasattr(function, "snapshot_state") else _save_nothing
 
     def _refuse(self, *given: object) -> NoReturn:
@@ -53,10 +53,10 @@ def program_of(context: WriterContext | ReaderContext) -> ProgramContext:
 
 
 class LifeCycle:
-    """A function with a beginning and an end."""
+    """A function with `open` and `close`."""
 
     def open(self, runtime_context: Any) -> None:
-        """Called once before any other call but those that give it its state, also after a restore."""
+        """Called once before any other call except the initialization of state, also after a restore."""
 
     def close(self) -> None:
         """Called once at the end, also after an error."""

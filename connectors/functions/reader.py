@@ -1,4 +1,4 @@
-"""Reader of a source function: runs it in a thread and hands over what it emits."""
+"""Reader of a source function: runs it in a thread and returns the records that it emits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.serde import codec_for
 __all__ = ["FunctionReader"]
 
 _MOST = 1_000
-"""Emissions on the way after which the function waits."""
+"""The number of unpolled emissions after which the function blocks."""
 
 _GRACE_S = 10.0
 
@@ -46,7 +46,7 @@ class FunctionReader(SourceReader[FunctionSplit]):
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
-        """What was emitted since, cut where event time moves."""
+        """The records emitted since the last poll, up to the next watermark."""
         found = self._instance.take(limit) if self._instance is not None else None
         if found is not None:
             return found
@@ -68,7 +68,7 @@ class _Cancelled(BaseException):
 
 
 class _Instance:
-    """A running function; it is the `ctx` that `run` is given. Everything below `_lock` is shared."""
+    """A running function; it is the `ctx` argument of `run`. All fields after `_lock` are shared."""
 
     def __init__(self, split: FunctionSplit, function: Any, context: ReaderContext) -> None:
         self._split = split
@@ -90,7 +90,7 @@ class _Instance:
 
     @property
     def returned(self) -> bool:
-        """Whether `run` is over and everything it emitted was taken."""
+        """Whether `run` has returned and all its records were polled."""
         with self._lock:
             return self._ended and not self._emitted
 
@@ -103,7 +103,7 @@ class _Instance:
         self._emit((isolate(value), timestamp))
 
     def emit_watermark(self, timestamp: int) -> None:
-        """Move event time."""
+        """Emit a watermark."""
         self._emit(Watermark(timestamp))
 
     def mark_as_temporarily_idle(self) -> None:
@@ -112,7 +112,7 @@ class _Instance:
 
     @contextlib.contextmanager
     def get_checkpoint_lock(self) -> Iterator[None]:
-        """Keep checkpoints away; waits for room first, because inside nothing may be taken between two steps."""
+        """The checkpoint lock; waits for room first, because no record can be polled while it is held."""
         with self._lock:
             if self._depth == 0:
                 self._lock.wait_for(lambda: self._cancelled or len(self._emitted) < _MOST)
@@ -139,7 +139,7 @@ class _Instance:
             return self._records(limit, timed=head[1] is not None)
 
     def snapshot(self, checkpoint: CheckpointId) -> FunctionSplit:
-        """What was emitted and not taken; saves the function's state as of the same moment."""
+        """The unpolled records; saves the function's state at the same time."""
         with self._lock:
             if self._opened:
                 with self._blamed("snapshot_state"):

@@ -40,7 +40,7 @@ _TICK_S = 0.05
 
 
 class Attempt:
-    """Passes each event to those whom it concerns, in the thread that calls `run`."""
+    """Passes each event to its handlers, in the thread that calls `run`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Attempt:
         """Run until the last checkpoint is settled.
 
         Raises:
-            TidegateError: the attempt failed; nothing of it is left running.
+            TidegateError: the attempt failed; all its workers have ended.
         """
         with self._startup.lease.told_to(self._lease):
             return self._run()
@@ -98,7 +98,7 @@ class Attempt:
             self._status.become("cancelling")
             raise
         except TidegateError as error:
-            if not isinstance(error, FencedError):  # else the job does not fail: another owner runs it
+            if not isinstance(error, FencedError):  # otherwise the job does not fail: another owner runs it
                 self._status.become("failing")
             raise
         finally:
@@ -109,7 +109,7 @@ class Attempt:
             self._status.attempt_over()
 
     def _lease(self, lost: TidegateError | None) -> None:
-        """Hand on to the workers how the lease is; called by the thread that renews it, whatever this one waits for."""
+        """Send the state of the lease to the workers; called by the thread that renews it."""
         if lost is not None:
             self._events.put(BackgroundFailed(lost))
         for group in self._regions.worker_groups:

@@ -1,6 +1,6 @@
 """Workers of one attempt: threads of this process (inline) or separate processes (embedded).
 
-Both look the same to the JobManager: post a message to a worker, take what workers say from one queue, close.
+Both have the same interface for the JobManager: post a message to a worker, receive worker messages, close.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ MessageHandler: TypeAlias = Callable[[object], None]
 """Receives the messages of workers; called by any thread."""
 
 ShutdownMode: TypeAlias = Literal["gracefully", "at once", "impatiently"]
-"""How workers end: after closing their operators; killed where possible, otherwise at the end of the current step;
-or the same with a short timeout, for a step that may never end."""
+"""How workers end: after closing their operators; killed if possible, otherwise at the end of the current step; or the same
+with a short timeout, for a step that may never end."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker process ended without being asked to."""
+    """A worker process ended unexpectedly."""
 
     worker: int
     how: str
@@ -74,27 +74,27 @@ class Cluster(ABC):
 
     @abstractmethod
     def start(self, workers: Sequence[int]) -> None:
-        """Start these workers; each is `Ready` or lost before long."""
+        """Start these workers; each reports `Ready` or is lost."""
 
     @abstractmethod
     def deploy(self, deployments: Sequence[Deployment]) -> None:
-        """Give each worker what it shall run; all are ready."""
+        """Send each worker its deployment; all are ready."""
 
     @abstractmethod
     def post(self, worker: int, message: Post | Shutdown) -> None:
-        """Send a message to a worker; lost if the worker is."""
+        """Send a message to a worker; the message is lost if the worker is lost."""
 
     @abstractmethod
     def ping(self, worker: int) -> None:
-        """Have a worker say that it lives."""
+        """Ping a worker."""
 
     @abstractmethod
     def lease(self, said: LeaseRenewed | LeaseLost) -> None:
-        """Tell all workers how their owner's lease is; called by any thread."""
+        """Send the state of the owner's lease to all workers; called by any thread."""
 
     @abstractmethod
     def close(self, how: ShutdownMode) -> None:
-        """End all workers. Nothing is left running, except a thread that is stuck and given up."""
+        """End all workers. All are ended, except a thread that is stuck and abandoned."""
 
 
 class InlineCluster(Cluster):
@@ -126,17 +126,17 @@ class InlineCluster(Cluster):
         self._inbox.put(message)
 
     def ping(self, worker: int) -> None:
-        """This process lives if it can ask."""
+        """Answer at once: the worker is in this process."""
         self._deliver(Pong(worker))
 
     def lease(self, said: LeaseRenewed | LeaseLost) -> None:
-        """Let the thread know."""
+        """Pass it to the thread."""
         if self._lease is not None:
             tell(self._lease, said)
             self._inbox.put(Wake())
 
     def close(self, how: ShutdownMode) -> None:
-        """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
+        """Request the thread to end and wait for it; a thread cannot be killed."""
         self._inbox.put(Shutdown())
         if self._thread is not None:
             self._thread.join(_IMPATIENCE_S if how == "impatiently" else None)
@@ -160,7 +160,7 @@ class ProcessCluster(Cluster):
         self._listeners: list[threading.Thread] = []
 
     def start(self, workers: Sequence[int]) -> None:
-        """Fork the workers from a process of their own; each says when it listens to others."""
+        """Fork the workers from a fork server; each reports when it accepts connections of others."""
         self._addresses = [str(self._sockets.path / f"worker-{worker}") for worker in range(max(workers) + 1)]
         forwarded = not _is_terminal_or_file(sys.stdout)
         with contextlib.ExitStack() as given:
@@ -200,11 +200,11 @@ class ProcessCluster(Cluster):
         self._send(worker, message)
 
     def ping(self, worker: int) -> None:
-        """Ask a worker's process, whose reading thread answers."""
+        """Ping a worker's process; its reader thread answers."""
         self._send(worker, Ping())
 
     def lease(self, said: LeaseRenewed | LeaseLost) -> None:
-        """Tell each process; before it is deployed nothing is done in it."""
+        """Send it to each process that is deployed."""
         for worker in self._controls if self._deployed else ():
             self._send(worker, said)
 
@@ -217,9 +217,9 @@ class ProcessCluster(Cluster):
         with contextlib.suppress(OSError):
             self._supervisor_pipe.send("let go")
         for forwarder in self._forwarders:
-            # What workers printed last shall be there when the job ends; a child of theirs may hold the pipe for ever.
+            # Wait for the last output of workers, with a timeout: a child of theirs may hold the pipe open.
             forwarder.join(_LAST_WORDS_S)
-        # What workers said before they ended is still on its way.
+        # Messages that workers sent before they ended are still in flight.
         for listener in self._listeners:
             listener.join()
         for end in (*self._controls.values(), self._supervisor_pipe, self._supervisor_end):
@@ -232,13 +232,13 @@ class ProcessCluster(Cluster):
             self._controls[worker].send(message)
 
     def _output(self, given: contextlib.ExitStack) -> IO[bytes]:
-        """A standard output for a worker, from where what it prints is carried on."""
+        """A standard output for a worker, forwarded to this process."""
         ours, theirs = os.pipe()
         self._forwarders.append(_thread(_forward, os.fdopen(ours, "rb")))
         return given.enter_context(os.fdopen(theirs, "wb"))
 
     def _await_ends(self, parent: subprocess.Popen[bytes]) -> None:
-        """Report each worker's end from the process that all were forked from, until that ends, too."""
+        """Report the end of each worker, read from the fork server until that ends, too."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 gone: Gone = self._supervisor_pipe.recv()
@@ -280,7 +280,7 @@ def _thread(target: Callable[..., None], *arguments: Any) -> threading.Thread:
 
 
 def _is_terminal_or_file(stream: TextIO) -> bool:
-    """Whether what a child writes to its inherited standard output arrives where this process writes."""
+    """Whether the inherited standard output of a child is the output of this process."""
     try:
         return stream.fileno() == 1
     except (OSError, ValueError, AttributeError):
@@ -288,7 +288,7 @@ def _is_terminal_or_file(stream: TextIO) -> bool:
 
 
 def _forward(pipe: IO[bytes]) -> None:
-    """Carry what a worker prints to wherever this process prints, such as the cell of a notebook."""
+    """Forward the output of a worker to the output of this process, such as a notebook cell."""
     for line in pipe:
         sys.stdout.write(line.decode(errors="replace"))
     pipe.close()

@@ -55,7 +55,7 @@ class RegionRestarts:
             self._regions.start(group, self._startup, self._start)
 
     def tick(self) -> None:
-        """Time has advanced."""
+        """Check timeouts."""
         for found in self._regions.tick(lambda: self._performer.coordinator.quiet):
             match found:
                 case RegionFailed():
@@ -64,7 +64,7 @@ class RegionRestarts:
                     self._bring_back(found.group)
 
     def ready(self, worker: int) -> None:
-        """A worker can be deployed to."""
+        """A worker is ready for its deployment."""
         for group in self._regions.ready(worker):
             self._deployed(group)
 
@@ -80,7 +80,7 @@ class RegionRestarts:
         self.failed(group, self._cause(group, failed.error))
 
     def lost(self, group: WorkerGroup, message: WorkerLost) -> None:
-        """A worker is gone."""
+        """A worker is lost."""
         self.failed(group, _lost(group, message))
 
     def failed(self, group: WorkerGroup, error: TidegateError) -> None:
@@ -102,7 +102,7 @@ class RegionRestarts:
         self._performer.commit_of(group)
 
     def _deployed(self, group: WorkerGroup) -> None:
-        """A region is connected; one that comes back gets its splits again."""
+        """A region is connected; a restarted one gets its splits again."""
         if group.start_point is not self._start and group.start_point is not None:
             try:
                 self._sources.enumerators.reopen(group.vertices, group.start_point.manifest)
@@ -122,7 +122,7 @@ class RegionRestarts:
             self.failed(group, error)
 
     def _cause(self, group: WorkerGroup, error: TidegateError) -> TidegateError:
-        """A worker that cannot reach another one often says so before the other one's failure or loss is known."""
+        """A worker often reports a lost connection to another one before the failure or loss of that one is known."""
         if not isinstance(error, UnavailableError):
             return error
         until, others = self._clock.monotonic() + _HEARSAY_S, list[object]()
