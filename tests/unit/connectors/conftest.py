@@ -21,6 +21,7 @@ class Deal:
     """An enumerator context that notes what was assigned."""
 
     parallelism: int = 2
+    owner: str = ""
     assigned: dict[int, list[Any]] = field(default_factory=dict)
     complete: list[int] = field(default_factory=list)
 
