@@ -325,7 +325,7 @@ def claim_of(slot: str, owner: str) -> str:
 
     Example:
         >>> claim_of("orders", "shop file:///state source")
-        'orders_6a8e72e4fd5b'
+        'orders_e51b92f0e4e2'
     """
     return f"{slot[:50]}_{sha256(owner.encode()).hexdigest()[:12]}"
 

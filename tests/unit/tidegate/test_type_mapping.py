@@ -74,7 +74,7 @@ def test_a_description_has_the_smallest_type_that_holds_its_values(info: TypeInf
             Types.BIG_INT(),
             r"exactly the values of big_int; declare the type of the column, such as DECIMAL\(38, 0\)",
         ),
-        (Types.BIG_DEC(), r"such as DECIMAL\(p, s\), whose digits"),
+        (Types.BIG_DEC(), r"such as DECIMAL\(p, s\), with the digits"),
         (Types.FLOAT(), "such as DOUBLE"),
         (Types.of(set[int]), "such as ARRAY or MULTISET"),
         (Types.LIST(Types.of(tuple[int, ...])), "values of variadic<long>"),
