@@ -428,7 +428,9 @@ def test_only_settled_positions_are_confirmed(database: Database) -> None:
     database.run("create table t (id int primary key)")
 
     def confirmed() -> int:
-        ((lsn,),) = database.rows("select confirmed_flush_lsn - '0/0'::pg_lsn from pg_replication_slots")
+        ((lsn,),) = database.rows(
+            "select confirmed_flush_lsn - '0/0'::pg_lsn from pg_replication_slots where slot_name = 's'"
+        )
         return int(lsn)
 
     with following(database) as pipeline:

@@ -140,7 +140,11 @@ def differs(program: Described) -> bool:
 @pytest.mark.parametrize(
     ("module", "name", "double"),
     [
-        (routing, "deal", lambda deal: lambda *of: [(target, without(part)) for target, part in deal(*of)]),
+        (
+            routing,
+            "_split_by_receiver",
+            lambda split: lambda *of: [(target, without(part)) for target, part in split(*of)],
+        ),
         (exchange, "concat", lambda concat: lambda batches: map(without, concat(batches))),
         (frames, "decode_batch", lambda decode: lambda *of: without(decode(*of))),
         (sorted_input, "batch_of", lambda batch_of: lambda *of: without(batch_of(*of))),
