@@ -1,4 +1,4 @@
-"""Rows written to Postgres by a program, in each mode of the sink, beside plain COPY of the same rows in the same run.
+"""Rows written to Postgres by a program, in each mode of the sink, against plain COPY of the same rows in the same run.
 
 Rows are tuples on both sides, and both send them by psycopg's `write_row`; the loop by hand has one transaction and no checkpoint.
 What is compared is the CPU time of the client; the server is another process, and its part is not counted. `BENCH_RECORDS` is how many

@@ -1,4 +1,4 @@
-"""Two steps with state of one key: in one chain, since the key stays, beside an exchange by the same key between them.
+"""Two steps with state of one key: in one chain, since the key does not change, against an exchange by that key between them.
 
 A job of payments in two worker processes, through the public API: the running total of each customer is checked, then the
 largest payment of each is noted, and payments are passed on. Both programs differ in one call. Payments are tuples, which

@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All programs of one test run are the same script: without a home of its own a test goes on from another's state.
+    """All programs of one test run are the same script: without its own state directory a test restores the state of another.
 
     The settings of a command that ran in this process do not reach the next test.
     """

@@ -97,7 +97,7 @@ class WakeSignal:
     def work(
         self, runner: StreamTask, awaits: Callable[[], float], behind: Callable[[], None] = lambda: None
     ) -> None:
-        """Run a runner until it has nothing to do and waits for nothing; `awaits` returns for how many seconds it waits.
+        """Run the steps of a runner until it is idle and `awaits` returns 0; `awaits` returns how many seconds to wait for more work.
 
         `behind` is called after each step.
         """

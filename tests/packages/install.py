@@ -1,4 +1,4 @@
-"""Installs a package of somebody else: a module and its entry points, here and in processes that a test starts."""
+"""Installs a third-party package: a module and its entry points, here and in processes that a test starts."""
 
 from __future__ import annotations
 

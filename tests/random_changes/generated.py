@@ -69,8 +69,8 @@ def programs(draw: st.DrawFn, *, iterations: bool = True) -> Described:
 def interrupted(seed: int) -> tuple[Described, list[Run]]:
     """A program with an exchange where records wait, and its runs.
 
-    In the first run the process of the job is killed while records wait; the second one ends with a savepoint, from which
-    the last one goes on, in which a worker is killed.
+    In the first run the process of the job is killed while records wait; the second one ends with a savepoint. The last one
+    is restored from it, and one of its workers is killed.
     """
     chance = random.Random(seed)
     program = _program(chance, IN_EPOCHS, waiting=True)

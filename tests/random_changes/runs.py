@@ -30,7 +30,7 @@ class Sequence:
     directory: Path
     target: str
     place: str = ""
-    """The savepoint that the next run goes on from."""
+    """The savepoint from which the next run starts."""
 
     @property
     def output(self) -> Path:
