@@ -61,10 +61,7 @@ class Session:
 
     def __init__(self, connect: Mapping[str, Any]) -> None:
         with translated_errors(f"connecting to {address(connect)}"):
-            self.connection = psycopg.connect(
-                _conninfo(connect),
-                autocommit=True,
-            )
+            self.connection = psycopg.connect(_conninfo(connect), autocommit=True)
 
     @property
     def version(self) -> int:
@@ -160,16 +157,12 @@ class ReplicationStream:
                     else:
                         self._keepalive(bytes(data))
                 elif size == 0:
-                    if payloads or not self._readable():
+                    if payloads or not _readable(connection):
                         break
                     connection.consume_input()
                 else:
                     raise self._ended()
         return payloads
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for data; False on timeout."""
-        return self._readable(timeout_s)
 
     def confirm(self, position: int) -> None:
         """Confirm a position: the server may delete the log before it, which cannot be read again."""
@@ -202,9 +195,6 @@ class ReplicationStream:
             raise _refused_slot(self._slot, reason)
         connection.nonblocking = 1
         return connection
-
-    def _readable(self, timeout_s: float = 0.0) -> bool:
-        return bool(select.select([self._connection.socket], [], [], timeout_s)[0])
 
     def _keepalive(self, data: bytes) -> None:
         position, _, reply = _KEEPALIVE(data, 1)
@@ -270,7 +260,7 @@ class CopyStream:
                 if size > 0:
                     rows.append(bytes(data[:-1]))
                 elif size == 0:
-                    if rows or not select.select([self._connection.socket], [], [], 0.0)[0]:
+                    if rows or not _readable(self._connection):
                         break
                     self._connection.consume_input()
                 else:
@@ -279,10 +269,6 @@ class CopyStream:
                     if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
                         raise self._failed(result)
         return None if self._ended and not rows else rows
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for data; False on timeout."""
-        return bool(select.select([self._connection.socket], [], [], timeout_s)[0])
 
     def close(self) -> None:
         """Disconnect."""
@@ -355,6 +341,11 @@ _OPEN_TRANSACTIONS: Final = """
 """
 
 
+def _readable(connection: pq.abc.PGconn) -> bool:
+    """Whether data has arrived; does not wait."""
+    return bool(select.select([connection.socket], [], [], 0.0)[0])
+
+
 def address(connect: Mapping[str, Any]) -> str:
     """The server and database that connection parameters name, without the login."""
     host, port = connect.get("host", "localhost"), connect.get("port", 5432)
@@ -402,7 +393,6 @@ def _refused_connection(reason: str, doing: str) -> TidegateError:
 def _refused_slot(slot: str, reason: str) -> TidegateError:
     text = f"postgres: slot {slot!r} cannot be read: {reason.strip()}"
     if "is active for PID" in reason:
-        return UnavailableError(f"{text}; one reader at a time: stop the other one")
-    if "does not exist" in reason or "can no longer" in reason:
-        return ConfigError(text)
-    return UnavailableError(text)
+        text += "; a slot has one reader: stop the other program"
+    lost = "does not exist" in reason or "can no longer" in reason
+    return ConfigError(text) if lost else UnavailableError(text)

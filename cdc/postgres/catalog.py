@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["PgColumn", "PgTable", "read_key", "read_published", "read_tables", "read_types"]
 
 _TABLES: Final = """
-    select n.nspname, c.relname, c.oid::int8, c.relreplident::text, c.relkind::text, c.relispartition
+    select n.nspname, c.relname, c.oid::int8, c.relreplident::text, c.relispartition
     from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
     order by 1, 2
@@ -23,12 +23,11 @@ _IS_KEY: Final = "case c.relreplident when 'i' then i.indisreplident else i.indi
 """The key of a table is its replica identity if that is an index, since the log of a deletion contains it; otherwise the
 primary key."""
 _COLUMNS: Final = f"""
-    select a.attrelid::int8, a.attname, a.atttypid::int8, a.atttypmod, a.attnotnull, a.attgenerated::text,
-        coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0), coalesce(k.collname, '')
+    select a.attrelid::int8, a.attname, a.atttypid::int8, a.atttypmod, a.attgenerated::text,
+        coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0)
     from pg_catalog.pg_attribute a
     join pg_catalog.pg_class c on c.oid = a.attrelid
     left join pg_catalog.pg_index i on i.indrelid = c.oid and {_IS_KEY}
-    left join pg_catalog.pg_collation k on k.oid = a.attcollation
     where a.attrelid = any(%s::oid[]) and a.attnum > 0 and not a.attisdropped
     order by a.attrelid, a.attnum
 """
@@ -65,11 +64,9 @@ class PgColumn:
     name: str
     type_oid: int
     modifier: int
-    not_null: bool
     generated: bool
     key: int
     """Its index in the key, from 1; 0 if it is not in the key."""
-    collation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +74,8 @@ class PgTable:
     """A table in the catalog."""
 
     id: TableId
-    oid: int
     identity: str
     """Replica identity: `d`efault, `n`othing, `f`ull or `i`ndex."""
-    partitioned: bool
     partition: bool
     columns: tuple[PgColumn, ...]
 
@@ -94,13 +89,11 @@ def read_tables(session: Session, database: str) -> list[PgTable]:
     """All tables except system tables."""
     found = session.rows(_TABLES)
     columns: dict[int, list[PgColumn]] = {row[2]: [] for row in found}
-    for oid, name, type_oid, modifier, not_null, generated, key, collation in session.rows(
-        _COLUMNS, list(columns)
-    ):
-        columns[oid].append(PgColumn(name, type_oid, modifier, not_null, bool(generated), key, collation))
+    for oid, name, type_oid, modifier, generated, key in session.rows(_COLUMNS, list(columns)):
+        columns[oid].append(PgColumn(name, type_oid, modifier, bool(generated), key))
     return [
-        PgTable(TableId(database, schema, table), oid, identity, kind == "p", partition, tuple(columns[oid]))
-        for schema, table, oid, identity, kind, partition in found
+        PgTable(TableId(database, schema, table), identity, partition, tuple(columns[oid]))
+        for schema, table, oid, identity, partition in found
     ]
 
 
