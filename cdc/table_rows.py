@@ -11,8 +11,8 @@ Example:
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidegate.cdc.records import CapturedTable, ChangeDeserializer, ChangeOrigin, RowsOfChange
@@ -53,6 +53,11 @@ class TableRows(ChangeDeserializer):
     types: tuple[LogicalType, ...]
     metadata: tuple[str, ...] = ()
     upsert: bool = False
+    _opened: dict[int, _TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Of each version of a table, by its identity: converters are made once and not for each change."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableRows, (self.columns, self.types, self.metadata, self.upsert)
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -70,8 +75,8 @@ class TableRows(ChangeDeserializer):
         Raises:
             RecordError: a value is not of the declared type.
         """
-        convert, extra = self._converter(table), self._extra(table, RowKind.INSERT, ChangeOrigin())
-        return [convert(row) + extra for row in rows]
+        whole, extra = self._reader(table).whole, self._extra(table, RowKind.INSERT, ChangeOrigin())
+        return [whole(row) + extra for row in rows]
 
     def changed(
         self, table: CapturedTable, rows: RowsOfChange, origin: ChangeOrigin
@@ -81,51 +86,23 @@ class TableRows(ChangeDeserializer):
         Raises:
             RecordError: a value is not of the declared type, or the log does not have it.
         """
-        convert = self._converter(table)
+        reader = self._reader(table)
         found: list[tuple[Any, RowKind]] = []
         for kind, row in rows:
             if self.upsert and kind is RowKind.UPDATE_BEFORE:
                 continue
-            values = self._key_of(table, row) if self.upsert and kind is RowKind.DELETE else convert(row)
+            values = reader.key(row) if self.upsert and kind is RowKind.DELETE else reader.whole(row)
             found.append((values + self._extra(table, kind, origin), kind))
         return found
 
     def truncated(self, table: CapturedTable, origin: ChangeOrigin) -> None:
         """None: no row can represent it."""
 
-    def _converter(self, table: CapturedTable) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        places = self._places(table)
-        convert = row_converter(self.columns, self.types)
-
-        def converted(row: tuple[Any, ...]) -> tuple[Any, ...]:
-            values = tuple([row[place] for place in places])
-            if UNCHANGED in values:
-                raise RecordError(
-                    f"table {table.id}: the log does not have column {self.columns[values.index(UNCHANGED)]!r}, which the update "
-                    f"did not change; set replica identity FULL for the table"
-                )
-            made: tuple[Any, ...] = convert(values)
-            return made
-
-        return converted
-
-    def _key_of(self, table: CapturedTable, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The declared columns of a row of which only the key is used."""
-        places = self._places(table)
-        return tuple(
-            [
-                row[place] if name in table.key else None
-                for name, place in zip(self.columns, places, strict=True)
-            ]
-        )
-
-    def _places(self, table: CapturedTable) -> list[int]:
-        missing = [name for name in self.columns if name not in table.columns]
-        if missing:
-            raise ConfigError(
-                f"table {table.id} has no column {missing[0]!r}; expected one of {', '.join(table.columns)}; correct the schema"
-            )
-        return [table.columns.index(name) for name in self.columns]
+    def _reader(self, table: CapturedTable) -> _TableReader:
+        known = self._opened.get(id(table))
+        if known is None:
+            known = self._opened[id(table)] = _TableReader(self.columns, self.types, table)
+        return known
 
     def _extra(self, table: CapturedTable, kind: RowKind, origin: ChangeOrigin) -> tuple[Any, ...]:
         if not self.metadata:
@@ -138,3 +115,45 @@ class TableRows(ChangeDeserializer):
             "row_kind": kind.short,
         }
         return tuple([known[key] for key in self.metadata])
+
+
+class _TableReader:
+    """Makes the declared columns of the rows of one version of a table.
+
+    Raises:
+        ConfigError: the table does not have a column.
+    """
+
+    def __init__(
+        self, columns: tuple[str, ...], types: tuple[LogicalType, ...], table: CapturedTable
+    ) -> None:
+        missing = [name for name in columns if name not in table.columns]
+        if missing:
+            raise ConfigError(
+                f"table {table.id} has no column {missing[0]!r}; expected one of {', '.join(table.columns)}; correct the schema"
+            )
+        self._table, self._columns = table, columns
+        self._places = [table.columns.index(name) for name in columns]
+        self._in_key = [name in table.key for name in columns]
+        self._convert = row_converter(columns, types)
+
+    def whole(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All declared columns.
+
+        Raises:
+            RecordError: a value is not of the declared type, or the log does not have it.
+        """
+        values = tuple([row[place] for place in self._places])
+        if UNCHANGED in values:
+            raise RecordError(
+                f"table {self._table.id}: the log does not have column {self._columns[values.index(UNCHANGED)]!r}, which the "
+                "update did not change; set replica identity FULL for the table"
+            )
+        made: tuple[Any, ...] = self._convert(values)
+        return made
+
+    def key(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The key columns, and None in all others."""
+        return tuple(
+            [row[place] if kept else None for place, kept in zip(self._places, self._in_key, strict=True)]
+        )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tidegate.cdc.change import Op
-from tidegate.cdc.postgres.log_reader import LogChange, LogEvent, LogReader
+from tidegate.cdc.postgres.log_reader import LogChange, LogEvent, LogReader, Transaction
 from tidegate.cdc.postgres.pgoutput import format_lsn
 from tidegate.cdc.postgres.split import Chunk, Log, PostgresSplit
 from tidegate.cdc.postgres.tables import CopyDecoder, LoadFilter, ReadTable, rows_of
@@ -142,27 +142,26 @@ class PostgresReader(SourceReader[PostgresSplit]):
         values: list[Any] = []
         kinds: list[RowKind] = []
         times: list[int] = []
+        transaction, origin = None, ChangeOrigin()
         for event in log.read(limit):
             if isinstance(event, LogChange):
-                for value, kind in self._records(log, event):
+                if event.transaction is not transaction:
+                    transaction = event.transaction
+                    origin = _origin(transaction)
+                for value, kind in self._records(log, event, origin):
                     values.append(value)
                     kinds.append(kind)
-                    times.append(_ms(event.transaction.committed_at))
+                    times.append(origin.ts_ms or 0)
                 if len(values) >= limit:
                     break
         if not values:
             return None
         return Batch(values, times, kinds=kinds if any(kinds) else None)
 
-    def _records(self, log: _LogRead, change: LogChange) -> Any:
+    def _records(self, log: _LogRead, change: LogChange, origin: ChangeOrigin) -> Any:
         table: ReadTable = change.table.about
         transaction = change.transaction
-        origin = ChangeOrigin(
-            (transaction.commit_lsn, change.number),
-            _ms(transaction.committed_at),
-            str(transaction.xid),
-            {"connector": "postgresql", "lsn": transaction.commit_lsn},
-        )
+        origin = origin._replace(position=(transaction.commit_lsn, change.number))
         if change.op is Op.TRUNCATE:
             if log.filter is not None and log.filter.truncated(table, transaction):
                 return ()
@@ -259,5 +258,11 @@ class _LogRead:
             self._stream.close()
 
 
-def _ms(since_2000_us: int) -> int:
-    return since_2000_us // 1_000 + _EPOCH_2000_MS
+def _origin(transaction: Transaction) -> ChangeOrigin:
+    """The origin of the changes of a transaction, but for their position."""
+    return ChangeOrigin(
+        (),
+        transaction.committed_at // 1_000 + _EPOCH_2000_MS,
+        str(transaction.xid),
+        {"connector": "postgresql", "lsn": transaction.commit_lsn},
+    )
