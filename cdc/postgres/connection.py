@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tidegate.cdc.change import TableId
-from tidegate.cdc.postgres._client import CopyStream, ReplicationStream, Session
-from tidegate.cdc.postgres.catalog import read_key, read_types
+from tidegate.cdc.postgres._client import CopyStream, ReplicationStream
+from tidegate.cdc.postgres.catalog import read_key
+from tidegate.cdc.postgres.database import Database
 from tidegate.cdc.postgres.log_reader import LogTable
-from tidegate.cdc.postgres.options import PostgresOptions
 from tidegate.cdc.postgres.pgoutput import Relation
 from tidegate.cdc.postgres.row_decoder import row_decoder
 from tidegate.cdc.postgres.server import free_slot, query
@@ -30,42 +28,18 @@ class Connections:
     """Opens the streams of a reader.
 
     Args:
-        connect: Connection parameters of libpq.
-        publication: The publication of the slot.
-        tables: Regular expressions for whole names, `schema.table`.
-        options: The options of the source.
+        database: The database.
         clock: The clock for waits.
-        needs_before: Whether the log must have the rows before updates and deletions.
     """
 
-    def __init__(
-        self,
-        connect: Mapping[str, Any],
-        publication: str,
-        tables: Sequence[str],
-        options: PostgresOptions,
-        clock: Clock,
-        *,
-        needs_before: bool = False,
-    ) -> None:
-        self._needs_before = needs_before
-        self._connect = connect
-        self._publication = publication
-        self._tables = tables
-        self._options = options
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
-        self._open: Session | None = None
 
     @property
-    def _session(self) -> Session:
-        if self._open is None:
-            self._open = Session(self._connect)
-        return self._open
-
-    @cached_property
     def types(self) -> TypeCatalog:
         """The types of the database."""
-        return TypeCatalog(read_types(self._session), self._options.special_dates)
+        return self._database.types
 
     def table(self, layout: TableLayout) -> ReadTable:
         """A table of the first load."""
@@ -73,24 +47,27 @@ class Connections:
 
     def log_table(self, relation: Relation) -> LogTable | None:
         """A table of the log, if it is read."""
-        if not any(re.fullmatch(each, f"{relation.schema}.{relation.table}") for each in self._tables):
+        database = self._database
+        if not database.captures(relation.schema, relation.table):
             return None
-        if self._needs_before and relation.identity != "f":
+        if database.needs_before and relation.identity != "f":
             raise ConfigError(
                 f"postgres table {relation.schema}.{relation.table} does not log the row before a change any more, which the "
                 "records need; set replica identity full"
             )
         if any(oid not in self.types.types and oid >= _FIRST_OWN for _, oid, _ in columns_of(relation)):
-            del self.types  # a type that was created after the catalog was read
+            del database.types  # a type that was created after the catalog was read
         columns = columns_of(relation)
-        name = TableId(self._database, relation.schema, relation.table)
-        key = _key(relation, read_key(self._session, relation.oid))
+        name = TableId(database.name, relation.schema, relation.table)
+        key = _key(relation, read_key(database.session, relation.oid))
         about = captured(self.types, name, columns, key)
         return LogTable(relation, row_decoder(str(name), column_decoders(self.types, columns)), about)
 
     def copy(self, chunk: Chunk) -> CopyStream:
         """The rows of a chunk."""
-        return CopyStream(self._connect, chunk.snapshot, query(chunk.layout, chunk.above, chunk.upto))
+        return CopyStream(
+            self._database.connect, chunk.snapshot, query(chunk.layout, chunk.above, chunk.upto)
+        )
 
     def replicate(self, log: Log) -> ReplicationStream:
         """The log from its position on.
@@ -98,30 +75,24 @@ class Connections:
         Raises:
             UnavailableError: another program reads the slot.
         """
-        free_slot(self._session, log.slot, log.claim, self._clock, self._options.connect_timeout_ms / 1_000)
-        options = {
-            "proto_version": "2" if self._session.version >= _STREAMS else "1",
-            "publication_names": self._publication,
-        }
-        if self._session.version >= _STREAMS:
-            options |= {"messages": "on", "streaming": "on" if self._options.streaming else "off"}
+        database = self._database
+        session = database.session
+        free_slot(session, log.slot, log.claim, self._clock, database.timeout_s)
+        options = {"proto_version": "1", "publication_names": database.publication}
+        if session.version >= _STREAMS:
+            streaming = "on" if database.options.streaming else "off"
+            options |= {"proto_version": "2", "messages": "on", "streaming": streaming}
         return ReplicationStream(
-            self._connect, log.slot, log.claim, log.position.end_lsn, options, self._clock
+            database.connect, log.slot, log.claim, log.position.end_lsn, options, self._clock
         )
 
     def drop_claim(self, claim: str) -> None:
         """Drop the claim of the slot if it exists: from now on checkpoints prove the ownership of the slot."""
-        self._session.row(_DROP, claim)
+        self._database.session.row(_DROP, claim)
 
     def close(self) -> None:
         """Disconnect."""
-        if self._open is not None:
-            self._open.close()
-
-    @cached_property
-    def _database(self) -> str:
-        ((name,),) = self._session.rows("select current_database()")
-        return str(name)
+        self._database.close()
 
 
 def _key(relation: Relation, newest: Sequence[str]) -> Sequence[str]:

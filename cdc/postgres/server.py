@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from tidegate.cdc.postgres._client import Session, address, create_slot
-from tidegate.cdc.postgres.catalog import PgTable, read_published, read_tables, read_types
+from tidegate.cdc.postgres.catalog import PgTable, read_published, read_tables
+from tidegate.cdc.postgres.database import Database
 from tidegate.cdc.postgres.enumerator import Start
 from tidegate.cdc.postgres.literals import identifier, literal
-from tidegate.cdc.postgres.options import PostgresOptions
 from tidegate.cdc.postgres.pgoutput import format_lsn, parse_lsn
 from tidegate.cdc.postgres.split import KeyText, TableLayout
-from tidegate.cdc.postgres.types import TypeCatalog
 from tidegate.cdc.postgres.visibility import TransactionView
 from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.errors import ConfigError, UnavailableError
@@ -28,8 +27,6 @@ _SLOT: Final = (
 )
 _PUBLISHES: Final = "select pubinsert, pubupdate, pubdelete from pg_publication where pubname = %s"
 _POSITION: Final = "select pg_current_wal_insert_lsn()::text"
-
-
 _ACTIVE: Final = """
     select s.active_pid, a.application_name from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
     where s.slot_name = %s
@@ -53,43 +50,19 @@ class ExportedSnapshot:
 
 
 class Server:
-    """One database and one of its slots.
+    """A database and one of its slots.
 
     Args:
-        connect: Connection parameters of libpq.
+        database: The database. Its publication is created at the first start if it does not exist.
         slot: The name of the slot.
-        publication: The publication; created at the first start if it does not exist.
-        tables: Regular expressions for whole names, `schema.table`.
-        options: The options of the source.
         claim: The name of a second slot, without a log, that marks the owner of the first one until there is a checkpoint; empty if
             no slot may be created.
-        needs_before: Whether the log must have the rows before updates and deletions.
     """
 
-    def __init__(
-        self,
-        connect: Mapping[str, Any],
-        slot: str,
-        publication: str,
-        tables: Sequence[str],
-        options: PostgresOptions,
-        *,
-        claim: str,
-        needs_before: bool = False,
-    ) -> None:
-        self._connect = connect
-        self._slot, self._publication = slot, publication
-        self._tables = tables
-        self._options = options
+    def __init__(self, database: Database, slot: str, claim: str) -> None:
+        self._database = database
+        self._slot = slot
         self._claim = claim
-        self._needs_before = needs_before
-        self._open: Session | None = None
-
-    @property
-    def _session(self) -> Session:
-        if self._open is None:
-            self._open = Session(self._connect)
-        return self._open
 
     def begin(self) -> tuple[Start, list[TableLayout]]:
         """Create publication and slot; returns the start of the log, and the tables to load.
@@ -99,17 +72,15 @@ class Server:
             UnavailableError: the server did not answer.
         """
         found = self._matching()
-        if self._options.start == "initial-only":
-            types = TypeCatalog(read_types(self._session))
-            return _NO_LOG, self._readable(self._layout(types, table, None, "") for table in found)
+        if self._database.options.start == "initial-only":
+            return _NO_LOG, self._readable(self._layout(table, None, "") for table in found)
         self._check_server()
         # A slot reads the catalog as of its position, so it does not see a publication that is created later.
         layouts = self._published(found)
-        if self._options.start != "latest":
-            self._readable(layouts)
+        layouts = [] if self._database.options.start == "latest" else self._readable(layouts)
         self._claim_slot()
-        lsn, view = create_slot(self._connect, self._slot, self._options.connect_timeout_ms / 1_000)
-        return Start(self._slot, lsn, view, self._claim), [] if self._options.start == "latest" else layouts
+        lsn, view = create_slot(self._database.connect, self._slot, self._database.timeout_s)
+        return Start(self._slot, lsn, view, self._claim), layouts
 
     def resume(self, slot: str, position: int) -> None:
         """Check that a slot still has the log from a position on.
@@ -119,7 +90,7 @@ class Server:
         """
         if not slot:
             return
-        row = self._session.row(_SLOT, slot)
+        row = self._database.session.row(_SLOT, slot)
         if row is None:
             self._refuse(
                 f"slot {slot!r} does not exist any more",
@@ -144,7 +115,7 @@ class Server:
         columns = ", ".join(_text(name) for name in layout.key)
         row = exported.session.row(
             f"select {columns} from {_name(layout)} {where(layout, above, None)} order by {order(layout)} "
-            f"offset {self._options.chunk_rows - 1} limit 1"
+            f"offset {self._database.options.chunk_rows - 1} limit 1"
         )
         return None if row is None else tuple(row)
 
@@ -154,7 +125,7 @@ class Server:
         The table is locked against commands that snapshots do not protect from: it would look empty after TRUNCATE or a change
         of a column's type. None also if the lock is not available.
         """
-        session = Session(self._connect)
+        session = Session(self._database.connect)
         try:
             session.execute("begin isolation level repeatable read read only")
             if not session.lock(_name(layout)):
@@ -172,17 +143,15 @@ class Server:
 
     def position(self) -> int:
         """The current end of the log."""
-        ((text,),) = self._session.rows(_POSITION)
+        ((text,),) = self._database.session.rows(_POSITION)
         return parse_lsn(text)
 
     def close(self) -> None:
         """Disconnect."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        self._database.close()
 
     def _check_server(self) -> None:
-        session = self._session
+        session = self._database.session
         if session.version < _OLDEST:
             self._refuse(
                 f"the server has version {session.version // 10_000}", "Postgres 13 or newer is needed"
@@ -197,14 +166,13 @@ class Server:
             self._refuse("the user may not replicate", "alter role ... with replication")
 
     def _matching(self) -> list[PgTable]:
-        ((database,),) = self._session.rows("select current_database()")
-        tables = [table for table in read_tables(self._session, database) if not table.partition]
+        database = self._database
         chosen = [
             table
-            for table in tables
-            if any(re.fullmatch(each, f"{table.id.schema}.{table.id.table}") for each in self._tables)
+            for table in read_tables(database.session, database.name)
+            if not table.partition and database.captures(table.id.schema, table.id.table)
         ]
-        for each in self._tables:
+        for each in database.tables:
             if not any(re.fullmatch(each, f"{table.id.schema}.{table.id.table}") for table in chosen):
                 self._refuse(
                     f"no table matches {each!r}",
@@ -215,12 +183,12 @@ class Server:
         return chosen
 
     def _check_table(self, table: PgTable) -> None:
-        if not table.key and self._options.start != "latest":
+        if not table.key and self._database.options.start != "latest":
             self._refuse(
                 f"table {table.id} has no primary key, which its first load needs",
                 "add one, or set start to 'latest'",
             )
-        if self._needs_before and table.identity != "f":
+        if self._database.needs_before and table.identity != "f":
             self._refuse(
                 f"table {table.id} does not log the row before a change, which the records need",
                 f"alter table {_quoted(table)} replica identity full, or read the changes as upserts",
@@ -232,21 +200,20 @@ class Server:
             )
 
     def _published(self, tables: Sequence[PgTable]) -> list[TableLayout]:
-        session = self._session
-        made = session.row(_PUBLISHES, self._publication)
+        session = self._database.session
+        made = session.row(_PUBLISHES, self._database.publication)
         if made is not None and not all(made):
             self._refuse(
-                f"publication {self._publication!r} leaves out insertions, updates or deletions",
-                f"alter publication {identifier(self._publication)} set (publish = 'insert, update, delete, truncate')",
+                f"publication {self._database.publication!r} leaves out insertions, updates or deletions",
+                f"alter publication {identifier(self._database.publication)} set (publish = 'insert, update, delete, truncate')",
             )
         if made is None:
             names = ", ".join(_quoted(table) for table in tables)
             session.execute(
-                f"create publication {identifier(self._publication)} for table {names} with (publish_via_partition_root)"
+                f"create publication {identifier(self._database.publication)} for table {names} with (publish_via_partition_root)"
             )
-        published = read_published(session, self._publication)
-        types = TypeCatalog(read_types(session))
-        return [self._layout(types, table, *self._entry(table, published)) for table in tables]
+        published = read_published(session, self._database.publication)
+        return [self._layout(table, *self._entry(table, published)) for table in tables]
 
     def _entry(
         self, table: PgTable, published: Mapping[tuple[str, str], tuple[list[str] | None, str]]
@@ -255,13 +222,11 @@ class Server:
             return published[table.id.schema, table.id.table]
         except KeyError:
             self._refuse(
-                f"publication {self._publication!r} does not have table {table.id}",
-                f"alter publication {identifier(self._publication)} add table {_quoted(table)}",
+                f"publication {self._database.publication!r} does not have table {table.id}",
+                f"alter publication {identifier(self._database.publication)} add table {_quoted(table)}",
             )
 
-    def _layout(
-        self, types: TypeCatalog, table: PgTable, published: list[str] | None, condition: str
-    ) -> TableLayout:
+    def _layout(self, table: PgTable, published: list[str] | None, condition: str) -> TableLayout:
         columns = [
             column
             for column in table.columns
@@ -271,10 +236,10 @@ class Server:
         for column in filter(lambda column: column.key, table.columns):
             if column not in columns:
                 self._refuse(
-                    f"publication {self._publication!r} leaves out key column {column.name!r} of table {table.id}",
+                    f"publication {self._database.publication!r} leaves out key column {column.name!r} of table {table.id}",
                     "add it to the publication's columns of the table",
                 )
-            key_order = types.key_order(column.type_oid, column.modifier)
+            key_order = self._database.types.key_order(column.type_oid, column.modifier)
             if key_order is None:
                 self._refuse(
                     f"key column {column.name!r} of table {table.id} is an array or a composite value, which cannot be ordered",
@@ -289,35 +254,33 @@ class Server:
         checked = list(layouts)
         try:
             for layout in checked:
-                self._session.rows(f"{query(layout, None, None)} limit 0")
+                self._database.session.rows(f"{query(layout, None, None)} limit 0")
         except ConfigError as error:
-            raise ConfigError(f"postgres source on {address(self._connect)}: {error}") from error
+            raise ConfigError(f"postgres source on {address(self._database.connect)}: {error}") from error
         return checked
 
     def _claim_slot(self) -> None:
         """Claim the slot: drop our own slot of a start that failed before its first checkpoint; refuse other slots."""
-        session = self._session
+        session = self._database.session
         if not self._claim:
             self._refuse(
                 f"slot {self._slot!r} does not exist yet", "the first start of the pipeline creates it"
             )
         claimed = session.row(_SLOT, self._claim) is not None
         if session.row(_SLOT, self._slot) is not None:
-            if not claimed and self._options.slot_exists == "refuse":
+            if not claimed and self._database.options.slot_exists == "refuse":
                 self._refuse(
                     f"slot {self._slot!r} exists already, and this pipeline did not create it",
                     "use another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
                     "'recreate'",
                 )
-            free_slot(
-                session, self._slot, self._claim, SYSTEM_CLOCK, self._options.connect_timeout_ms / 1_000
-            )
+            free_slot(session, self._slot, self._claim, SYSTEM_CLOCK, self._database.timeout_s)
             session.execute("select pg_drop_replication_slot(%s)", self._slot)
         if not claimed:
             session.execute("select pg_create_physical_replication_slot(%s)", self._claim)
 
     def _refuse(self, found: str, remedy: str) -> NoReturn:
-        raise ConfigError(f"postgres source on {address(self._connect)}: {found}; {remedy}")
+        raise ConfigError(f"postgres source on {address(self._database.connect)}: {found}; {remedy}")
 
 
 def claim_of(slot: str, owner: str) -> str:

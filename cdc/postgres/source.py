@@ -27,6 +27,7 @@ from tidegate.errors import ConfigError
 from tidegate.options import filled
 
 if TYPE_CHECKING:
+    from tidegate.cdc.postgres.database import Database
     from tidegate.cdc.postgres.source_builder import PostgresSourceBuilder
 
 __all__ = ["PostgresSource"]
@@ -94,29 +95,26 @@ class PostgresSource(Source[PostgresSplit]):
         """Plans the first load."""
         from tidegate.cdc.postgres.server import Server, claim_of
 
-        server = Server(
-            self.connect,
-            self.slot,
-            self.publication,
-            self.tables,
-            self.options,
-            claim=claim_of(self.slot, context.owner) if context.owner else "",
-            needs_before=self.deserializer.needs_before,
-        )
+        claim = claim_of(self.slot, context.owner) if context.owner else ""
+        server = Server(self._database(), self.slot, claim)
         return PostgresEnumerator(context, server, restored, follows=not self.bounded)
 
     def open_reader(self, context: ReaderContext) -> PostgresReader:
         """Reads chunks and the log."""
         from tidegate.cdc.postgres.connection import Connections
 
-        connections = Connections(
+        connections = Connections(self._database(), context.clock)
+        return PostgresReader(
+            connections, self.deserializer, skip_truncate=self.options.on_truncate == "skip"
+        )
+
+    def _database(self) -> Database:
+        from tidegate.cdc.postgres.database import Database
+
+        return Database(
             self.connect,
             self.publication,
             self.tables,
             self.options,
-            context.clock,
             needs_before=self.deserializer.needs_before,
-        )
-        return PostgresReader(
-            connections, self.deserializer, skip_truncate=self.options.on_truncate == "skip"
         )
