@@ -7,6 +7,7 @@ last key, in another snapshot.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -48,11 +49,6 @@ class _Table(msgspec.Struct, array_like=True):
     def planned(self) -> bool:
         """Whether the last range goes to the end of the table."""
         return bool(self.ranges) and self.ranges[-1].upto is None
-
-    @property
-    def unread(self) -> _Range | None:
-        """The first range that is not assigned."""
-        return next((each for each in self.ranges if each.view is None), None)
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
@@ -101,6 +97,8 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         self._server = server
         self._follows = follows
         self._restored = None if restored is None else _decode(restored)
+        self._unread: deque[tuple[_Table, _Range]] = deque()
+        """Ranges that an earlier run planned and did not read to their ends."""
         self._waiting: list[int] = []
         self._reading: dict[int, ExportedSnapshot] = {}
         """The exported snapshot of each reader; it must exist until the reader requests the next chunk."""
@@ -140,6 +138,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
         state.log = next((part for part in unfinished.values() if isinstance(part, Log)), state.log)
         for table in state.tables:
             table.ranges = [part for each in table.ranges for part in self._parts(table, each, unfinished)]
+            self._unread.extend((table, each) for each in table.ranges if each.view is None)
         self._server.resume(state.start.slot, state.log.position.end_lsn if state.log else state.start.lsn)
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
@@ -170,7 +169,8 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
 
     def _hand_out(self) -> None:
         while self._waiting:
-            table = next((each for each in self._state.tables if each.unread or not each.planned), None)
+            unplanned = next((table for table in self._state.tables if not table.planned), None)
+            table = self._unread[0][0] if self._unread else unplanned
             if table is None:
                 self._finish_load()
                 return
@@ -179,7 +179,7 @@ class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
                 return  # it is assigned later
             reader = self._waiting.pop(0)
             self._reading[reader] = exported
-            each = table.unread or self._planned(table, exported)
+            each = self._unread.popleft()[1] if self._unread else self._planned(table, exported)
             each.view = exported.view
             chunk = Chunk(table.layout, each.above, each.upto, exported.name, exported.view)
             self._context.assign(reader, [PostgresSplit.chunk(each.number, chunk)])
