@@ -19,8 +19,9 @@ from tidegate.cdc.postgres.pgoutput import format_lsn
 from tidegate.cdc.postgres.split import Chunk, Log, PostgresSplit
 from tidegate.cdc.postgres.tables import CopyDecoder, LoadFilter, ReadTable, rows_of
 from tidegate.cdc.records import ChangeDeserializer, ChangeOrigin
-from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader
-from tidegate.elements import Batch, Idle, RowKind
+from tidegate.connectors.base.idleness import Idleness
+from tidegate.connectors.spi import NotYet, Poll, SourceReader
+from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId
 
@@ -55,7 +56,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
         self._chunk: _ChunkRead | None = None
         self._log: _LogRead | None = None
         self._noted: dict[CheckpointId, int] = {}
-        self._complete = self._idle = False
+        self._idleness = Idleness()
         self._fruitless = 0
 
     def add_splits(self, splits: Sequence[PostgresSplit]) -> None:
@@ -68,7 +69,7 @@ class PostgresReader(SourceReader[PostgresSplit]):
 
     def no_more_splits(self) -> None:
         """No more splits: finish when the assigned chunks are read."""
-        self._complete = True
+        self._idleness.complete = True
 
     def poll(self, limit: int) -> Poll:
         """The next rows of a chunk, or the next changes.
@@ -83,10 +84,9 @@ class PostgresReader(SourceReader[PostgresSplit]):
             assert isinstance(split.part, Chunk)
             self._chunk = _ChunkRead(self._connections, split, split.part)
         if self._chunk is None and self._log is None:
-            return self._without_splits()
-        if self._idle:
-            self._idle = False
-            return Idle(False)
+            return self._idleness.poll()
+        if (ended := self._idleness.ended()) is not None:
+            return ended
         batch = self._poll_chunk(self._chunk, limit) if self._chunk is not None else self._poll_log(limit)
         if batch is not None:
             self._fruitless = 0
@@ -118,15 +118,6 @@ class PostgresReader(SourceReader[PostgresSplit]):
             if each is not None:
                 each.close()
         self._connections.close()
-
-    def _without_splits(self) -> Poll:
-        if self._complete:
-            return Finished()
-        if not self._idle:
-            # Watermarks must not wait for a reader without splits.
-            self._idle = True
-            return Idle(True)
-        return NotYet()
 
     def _poll_chunk(self, chunk: _ChunkRead, limit: int) -> Batch | None:
         rows = chunk.read(limit)

@@ -6,6 +6,7 @@ are here. Guarantee: that of the positions; a checkpoint excludes records that w
 Example:
     >>> from tidegate.clock import SYSTEM_CLOCK
     >>> from tidegate.connectors.base.ranges import RangeSplit
+    >>> from tidegate.connectors.spi import Finished
     >>> from tidegate.ids import OperatorUid, Subtask
     >>> class Letters(Fetcher[RangeSplit]):
     ...     def fetch(self, splits):
@@ -38,8 +39,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from tidegate.connectors.base.fetch_queue import Fetched, FetchQueue
-from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Split
-from tidegate.elements import Batch, Idle
+from tidegate.connectors.base.idleness import Idleness
+from tidegate.connectors.spi import NotYet, Poll, ReaderContext, SourceReader, Split
+from tidegate.elements import Batch
 from tidegate.errors import TidegateError, UserCodeError
 from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId, SplitId
@@ -102,8 +104,7 @@ class FetchingReader(SourceReader[S]):
         self._thread_per_split = thread_per_split
         self._shared = _Shared[S](FetchQueue(after, depth), context.wake)
         self._threads: list[_FetchThread[S]] = []
-        self._complete = False
-        self._idle = False
+        self._idleness = Idleness()
 
     def add_splits(self, splits: Sequence[S]) -> None:
         """Take splits; a thread begins to fetch."""
@@ -117,7 +118,7 @@ class FetchingReader(SourceReader[S]):
 
     def no_more_splits(self) -> None:
         """Finish when the assigned splits are read."""
-        self._complete = True
+        self._idleness.complete = True
 
     def poll(self, limit: int) -> Poll:
         """What was fetched by now.
@@ -125,9 +126,8 @@ class FetchingReader(SourceReader[S]):
         Raises:
             TidegateError: a fetcher failed, and everything it fetched before was polled.
         """
-        if self._idle and self._shared.states():
-            self._idle = False
-            return Idle(False)
+        if self._idleness.reported and self._shared.states() and (ended := self._idleness.ended()):
+            return ended
         failed = self._shared.failed  # looked at first, because a thread may bring something and then fail
         batch = self._shared.take(limit)
         if batch is not None:
@@ -137,13 +137,7 @@ class FetchingReader(SourceReader[S]):
             raise self._failure(error, splits) from error
         if self._shared.states():
             return NotYet(_PAUSE_MS)
-        if self._complete:
-            return Finished()
-        if not self._idle:
-            # Time must not wait for a reader that has nothing to read.
-            self._idle = True
-            return Idle(True)
-        return NotYet()
+        return self._idleness.poll()
 
     def unfinished_splits(self) -> list[SplitId]:
         """The splits that are not read to their end."""

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.connectors.base.idleness import Idleness
 from tidegate.connectors.kafka.letters import letter_of_message
 from tidegate.connectors.kafka.options import KafkaSourceOptions
 from tidegate.connectors.kafka.serde import ChangeValues, KafkaDeserializer, Message
 from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
-from tidegate.elements import Batch, Idle, Origin, RowKind
+from tidegate.elements import Batch, Origin, RowKind
 from tidegate.errors import ConfigError, MissingExtraError, RecordError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
@@ -67,8 +68,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._fetched: deque[tuple[PartitionId, list[Message]]] = deque()
         self._paused: frozenset[PartitionId] = frozenset()
         self._noted: dict[CheckpointId, Mapping[PartitionId, int]] = {}
-        self._complete = False
-        self._idle = False
+        self._idleness = Idleness()
         self._fruitless = 0
         self.skipped = 0
         """Records left out because they could not be read."""
@@ -92,7 +92,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
 
     def no_more_splits(self) -> None:
         """Finish when the assigned partitions are read to their stops."""
-        self._complete = True
+        self._idleness.complete = True
 
     def poll(self, limit: int) -> Poll:
         """The next records of some partition.
@@ -103,10 +103,9 @@ class KafkaReader(SourceReader[KafkaSplit]):
             UnavailableError: a topic is gone, the client failed for good, or what the deserializer needs is away.
         """
         if not self._splits:
-            return self._without_splits()
-        if self._idle:
-            self._idle = False
-            return Idle(False)
+            return self._idleness.poll()
+        if (ended := self._idleness.ended()) is not None:
+            return ended
         limit = min(limit, _BATCH)
         batch = self._next_batch(limit)
         if batch is None:
@@ -116,7 +115,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         if batch is not None:
             self._fruitless = 0
             return batch
-        if not self._splits and self._complete:
+        if not self._splits and self._idleness.complete:
             return Finished()
         self._fruitless = min(self._fruitless + 1, len(_PAUSES_MS))
         return NotYet(_PAUSES_MS[self._fruitless - 1])
@@ -158,15 +157,6 @@ class KafkaReader(SourceReader[KafkaSplit]):
     def close(self) -> None:
         """Leave the broker."""
         self._consumer.close()
-
-    def _without_splits(self) -> Poll:
-        if self._complete:
-            return Finished()
-        if not self._idle:
-            # Time must not wait for a reader that has nothing to read.
-            self._idle = True
-            return Idle(True)
-        return NotYet()
 
     def _fetch(self, limit: int) -> None:
         messages = self._consumer.take(limit)
